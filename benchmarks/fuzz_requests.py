@@ -13,7 +13,7 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.report import Column, Report, number, progress
-from tests.fuzz.request_campaign import Campaign, Tally
+from tests.fuzz.request_campaign import Campaign, Results
 
 REQUESTS = 100_000
 #: Each on a server of its own, so that what one breaks doesn't keep the others from going further.
@@ -43,10 +43,10 @@ def run(first_seed: int = 0) -> Report:
         progress(f"campaign of seed {seed}")
         began = process_time()
         faulthandler.dump_traceback_later(HANGS_SECONDS, exit=True)  # says where, if the loop itself is stuck
-        tally = asyncio.run(Campaign(seed).run(REQUESTS // CAMPAIGNS))
+        results = asyncio.run(Campaign(seed).run(REQUESTS // CAMPAIGNS))
         faulthandler.cancel_dump_traceback_later()
-        report.rows.append(_row(tally, process_time() - began))
-        for failure in tally.failures.values():
+        report.rows.append(_row(results, process_time() - began))
+        for failure in results.failures.values():
             report.expect(False, f"seed {seed}, request {failure.number}: {failure.what}\n  {failure.request}")
     slowest = max(report.rows, key=lambda row: row["worst_ms"])
     report.notes.append(f"the slowest: {slowest['worst_request'][:300]}")
@@ -56,22 +56,22 @@ def run(first_seed: int = 0) -> Report:
     return report
 
 
-def _row(tally: Tally, cpu_seconds: float) -> dict[str, object]:
-    carried_out = sum(count for status, count in tally.by_status.items() if status < 400)
+def _row(results: Results, cpu_seconds: float) -> dict[str, object]:
+    carried_out = sum(count for status, count in results.by_status.items() if status < 400)
     return {
-        "seed": str(tally.seed),
-        "requests": tally.requests,
+        "seed": str(results.seed),
+        "requests": results.requests,
         "carried_out": carried_out,
-        "refused": sum(tally.by_status.values()) - carried_out,
-        "mistakes": len(tally.failures),
-        "kinds": len(tally.kinds),
-        "stored": len(tally.stored),
+        "refused": sum(results.by_status.values()) - carried_out,
+        "mistakes": len(results.failures),
+        "kinds": len(results.kinds),
+        "stored": len(results.stored),
         "cpu_seconds": cpu_seconds,
-        "worst_ms": tally.worst_seconds * 1000,
-        "worst_request": tally.worst_request,
-        "resident_mib": tally.resident_mebibytes,
-        "by_status": dict(sorted(tally.by_status.items())),
-        "by_action": dict(tally.by_action),
+        "worst_ms": results.worst_seconds * 1000,
+        "worst_request": results.worst_request,
+        "resident_mib": results.resident_mebibytes,
+        "by_status": dict(sorted(results.by_status.items())),
+        "by_action": dict(results.by_action),
     }
 
 

@@ -114,5 +114,5 @@ def _cluster() -> list[KubeObject]:
 
 
 def _running(gang: int, member: int) -> Pod:
-    wish = pod(f"gang-{gang}-{member}").gpu(1).cpu("1").memory("1Gi").of_group(f"gang-{gang}")
-    return wish.running_on(f"node-{gang:05}").build()
+    builder = pod(f"gang-{gang}-{member}").gpu(1).cpu("1").memory("1Gi").of_group(f"gang-{gang}")
+    return builder.running_on(f"node-{gang:05}").build()

@@ -217,14 +217,14 @@ class Judge:
             if before and before != after:
                 self.broken.append(f"pod {key(pod)} moved from {before} to {after or 'no node'}")
             if after and not before:
-                self._judge_binding(pod, at)
+                self._review_binding(pod, at)
             if old is not None and pod["metadata"].get("deletionTimestamp") and not was_ending:
                 self._count_eviction(pod, at, version(pod))
         self._follow_gang(pod, at)
 
     # ── bindings ──
 
-    def _judge_binding(self, pod: Json, at: float) -> None:
+    def _review_binding(self, pod: Json, at: float) -> None:
         self.counts["bindings"] += 1
         self.broken += self._over_capacity(pod["spec"]["nodeName"], at)
         self.broken += self._over_shared(pod["spec"]["nodeName"])

@@ -20,9 +20,9 @@ from bosket.api.scheduling_k8s import PriorityClass
 from bosket.install.right import owners_of_pods
 from bosket.runtime.webhook.registration import Reach
 from bosket.services.admission.access import Known, check_access, uses
-from bosket.services.admission.judges import check_queue
 from bosket.services.admission.options import Options
 from bosket.services.admission.registration import configurations
+from bosket.services.admission.review_handlers import check_queue
 from bosket.testing.build import pod_group, queue
 
 ON = Options(access_control=True)

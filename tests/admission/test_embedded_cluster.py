@@ -211,7 +211,7 @@ async def test_whatever_webhooks_are_registered_for_is_asked_in_process(access_c
             for operation in get_args(Operation)
             for kind in cluster.server.registry
             for subresource in ("", "status", "scale", "binding", "eviction")
-            if admission.asks_about(operation, kind, subresource)
+            if admission.handles(operation, kind, subresource)
         }
         served = {(kind.group, kind.plural) for kind in cluster.server.registry}
     expected = registered | (policed if access_control else set())

@@ -405,11 +405,11 @@ async def test_a_registration_that_was_changed_is_mended(site: Site) -> None:
         await site.client.delete(MutatingWebhookConfiguration, "mutating-kai-admission")
         clock.wake()
 
-        async def mended() -> bool:
+        async def recovered() -> bool:
             both = await site.client.get(ValidatingWebhookConfiguration, name)
             return await site.registered() is not None and len(both.webhooks) == 2
 
-        await eventually(mended)
+        await eventually(recovered)
 
 
 async def test_what_cannot_be_kept_up_is_tried_again_while_the_webhooks_answer(

@@ -29,7 +29,7 @@ def decoded(**metadata: object) -> Pod:
     return msgspec.json.decode(msgspec.json.encode(document), type=LEAN)
 
 
-def test_fields_that_are_left_out_have_their_defaults():
+def test_fields_that_are_left_out_have_their_defaults() -> None:
     pod = decoded(managedFields=[{"manager": "kubelet"}])
     assert pod.metadata == META(name="p", labels={"a": "b"})
     assert pod.metadata.managedFields == ()
@@ -38,18 +38,18 @@ def test_fields_that_are_left_out_have_their_defaults():
     assert pod.spec.containers[0].image == ""
 
 
-def test_it_is_an_object_of_its_kind():
+def test_it_is_an_object_of_its_kind() -> None:
     pod = decoded()
     assert isinstance(pod, Pod)
     assert pod.key == WHOLE.key
     assert resource_of(type(pod)) is resource_of(Pod)
 
 
-def test_what_is_left_out_may_be_anything():
+def test_what_is_left_out_may_be_anything() -> None:
     assert decoded(managedFields="nonsense").metadata.name == "p"
 
 
-def test_it_is_written_without_what_was_left_out():
+def test_it_is_written_without_what_was_left_out() -> None:
     document = msgspec.json.decode(msgspec.json.encode(decoded()))
     assert document == {
         "metadata": {"name": "p", "labels": {"a": "b"}},
@@ -57,6 +57,6 @@ def test_it_is_written_without_what_was_left_out():
     }
 
 
-def test_a_field_that_there_is_not_is_named():
+def test_a_field_that_there_is_not_is_named() -> None:
     with pytest.raises(ValueError, match="Container has no field portz"):
         lean(Container, ("portz",))

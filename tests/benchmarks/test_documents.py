@@ -40,9 +40,9 @@ def test_a_page_that_describes_an_object_twice_shows_two_ways(tmp_path: Path) ->
 
 def test_what_is_needed_is_made_and_named_and_the_pods_are_counted(tmp_path: Path) -> None:
     (tmp_path / "pods.yaml").write_text(f"{pod('a', namespace='lab')}---\n{pod('b', gpus=9)}")
-    (tmp_path / "others.yaml").write_text("apiVersion: example.com/v1\nkind: Wish\nmetadata: {name: w}\n")
+    (tmp_path / "others.yaml").write_text("apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: w}\n")
     (row,) = run(tmp_path).rows
-    assert row["kinds"] == "2 Pod, Wish"
-    assert row["needs"] == "namespace lab; queue team; the definition of Wish (example.com/v1)"
+    assert row["kinds"] == "2 Pod, Gadget"
+    assert row["needs"] == "namespace lab; queue team; the definition of Gadget (example.com/v1)"
     assert row["outcome"].startswith("1 pod Pending; 1 pod Running; waits: ")
-    assert row["outcome"].endswith("not applied: Wish")
+    assert row["outcome"].endswith("not applied: Gadget")

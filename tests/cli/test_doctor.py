@@ -88,8 +88,8 @@ def test_a_person_sees_blocks_with_commands_that_can_be_copied(
     ("arguments", "code", "text"),
     [
         (["healthy.yaml", "--context", "c"], 2, "files and --kubeconfig or --context were given: which of them?"),
-        (["gone.yaml"], 1, "gone.yaml: No such file or directory"),
-        (["--kubeconfig", "gone"], 1, "no kubeconfig: gone not found"),
+        (["gone.yaml"], 2, "gone.yaml: No such file or directory"),
+        (["--kubeconfig", "gone"], 2, "no kubeconfig: gone not found"),
         (["--nonsense"], 2, "--nonsense"),
     ],
 )

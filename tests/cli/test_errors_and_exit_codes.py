@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from bosket import __version__
 from bosket.cli import output
 from bosket.cli.main import main
+from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
+from bosket.kube.errors import failure_in_words
 
 SERVICE_NAMES = "admission, podgrouper, podgroup-controller, queue-controller, scheduler, binder"
 
@@ -63,10 +66,82 @@ def test_what_makes_no_sense_is_said_in_one_line_with_exit_code_2(
     assert sentence in captured.err
 
 
-def test_what_fails_is_said_in_one_line_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    missing = tmp_path / "nowhere"
-    assert main(["run", "scheduler", "--kubeconfig", str(missing)]) == 1
-    assert capsys.readouterr().err == f"bosket: no kubeconfig: {missing} not found\n"
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "scheduler", "--kubeconfig", "MISSING"],
+        ["queues", "--kubeconfig", "MISSING"],
+        ["queues", "--snapshot", "MISSING"],
+        ["jobs", "--snapshot", "MISSING"],
+        ["nodes", "MISSING"],
+        ["topology", "MISSING"],
+        ["replay", "MISSING"],
+        ["doctor", "MISSING"],
+        ["migrate", "MISSING"],
+        ["repair", "MISSING"],
+        ["example", "MISSING"],
+        ["manifests", "-f", "MISSING"],
+        ["simulate", "fairshare", "MISSING"],
+        ["simulate", "time", "MISSING"],
+        ["run", "scheduler", "--scheduler-config", "MISSING"],
+        ["up", "--scheduler-config", "MISSING"],
+    ],
+)
+def test_a_file_that_is_not_there_is_named_with_exit_code_2(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "nowhere")
+    assert main([missing if each == "MISSING" else each for each in arguments]) == 2
+    said = capsys.readouterr().err
+    assert missing in said
+    assert said.count("\n") == 1
+    assert "Errno" not in said
+
+
+@pytest.mark.parametrize("server", ["https://127.0.0.1:PORT", "http://localhost:PORT"])
+@pytest.mark.parametrize("command", ["queues", "jobs", "nodes", "topology", "doctor"])
+def test_a_server_that_does_not_answer_is_said_in_the_users_language(
+    command: str, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        kubeconfig = tmp_path / "config"
+        address = server.replace("PORT", str(taken.getsockname()[1]))
+        write_kubeconfig(kubeconfig, admin_kubeconfig(address, b"", "t"))
+        kubeconfig.write_text(kubeconfig.read_text().replace('"certificate-authority-data": "",', ""))
+        assert main([command, "--kubeconfig", str(kubeconfig)]) == 1
+    said = capsys.readouterr().err
+    assert "connection refused" in said
+    assert "--context" in said, "what can be done about it is said"
+    assert not {word for word in ("Errno", "ssl:", "GET /", "Traceback", "bug") if word in said}
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ConnectionRefusedError(111, "Connect call failed ('::1', 1)"), "connection refused"),
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] Connect"), "connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "the server's name can't be resolved"),
+        (ValueError("'x' is no address"), "'x' is no address"),
+    ],
+)
+def test_why_there_is_no_connection_has_no_numbers_of_the_system_in_it(error: Exception, sentence: str) -> None:
+    assert failure_in_words(error) == sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "help_of"),
+    [
+        (["frobnicate"], "bosket"),
+        (["queues", "--frobnicate"], "bosket queues"),
+        (["simulate", "time", "x", "--frobnicate"], "bosket simulate time"),
+    ],
+)
+def test_the_help_of_the_command_in_question_is_named(
+    arguments: list[str], help_of: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert f"(see {help_of} --help)" in capsys.readouterr().err
 
 
 def test_a_traceback_is_shown_on_request_only() -> None:
@@ -80,9 +155,10 @@ def test_a_bug_is_called_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
     monkeypatch.setattr("bosket.api.crd.crd_manifests", broken)
     assert main(["crds"]) == 1
-    assert (
-        capsys.readouterr().err == "bosket: ZeroDivisionError: division by zero (this is a bug; --debug shows where)\n"
-    )
+    said = capsys.readouterr().err
+    assert said.startswith("bosket: ZeroDivisionError: division by zero (this is a bug in Bosket: ")
+    assert "--debug, and report what it prints" in said
+    assert said.count("\n") == 1
 
 
 def test_a_persons_own_kubeconfig_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,8 +186,8 @@ def test_a_kubeconfig_in_the_home_directory_is_found_there(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert main([*arguments, "--kubeconfig=~/nowhere"]) == 1
-    assert capsys.readouterr().err == f"bosket: no kubeconfig: {tmp_path / 'nowhere'} not found\n"
+    assert main([*arguments, "--kubeconfig=~/nowhere"]) == 2
+    assert f"bosket: no kubeconfig: {tmp_path / 'nowhere'} not found" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["demo", "up", "run", "crds", "snapshot", "replay", "version"])

@@ -161,8 +161,8 @@ def test_the_time_is_that_of_the_snapshot_unless_another_is_named(
 
 
 def test_what_queues_used_may_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wishes = [each for name in "ab" for each in (pod_group(name, queue=name), *gang(name, 1, gpus=10))]
-    state = state_of([node("x", gpus=10), queue("a", quota=0), queue("b", quota=0), *wishes])
+    requests = [each for name in "ab" for each in (pod_group(name, queue=name), *gang(name, 1, gpus=10))]
+    state = state_of([node("x", gpus=10), queue("a", quota=0), queue("b", quota=0), *requests])
     state.put_usage(Usage({"a": (0.2, 0.0, 0.0), "b": (0.8, 0.0, 0.0)}, NOW))
     file, given = tmp_path / "snapshot.zip", tmp_path / "usage.json"
     file.write_bytes(zipped(take(state, StateOptions(), Configuration(), NOW)))

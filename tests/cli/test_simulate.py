@@ -140,8 +140,8 @@ def test_on_a_terminal_a_simulation_is_summed_up(
         (["--bogus"], 2, "Unknown option: --bogus"),
         (["none.yaml"], 2, "none.yaml: can't read it: No such file or directory"),
         (["{scenario}", "--chart", "x.png"], 2, "--chart x.png: charts are drawn as SVG"),
-        (["{scenario}", "--output", "/nowhere/x.csv"], 1, "--output /nowhere/x.csv: can't write it"),
-        (["{scenario}", "--chart", "/nowhere/x.svg"], 1, "--chart /nowhere/x.svg: can't write it"),
+        (["{scenario}", "--output", "/nowhere/x.csv"], 2, "--output /nowhere/x.csv: can't write it"),
+        (["{scenario}", "--chart", "/nowhere/x.svg"], 2, "--chart /nowhere/x.svg: can't write it"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(

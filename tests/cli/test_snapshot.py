@@ -149,7 +149,7 @@ def test_nobody_at_home_is_said_with_what_to_do(tmp_path: Path, capsys: pytest.C
     url = nowhere()
     assert main(["snapshot", "--url", url]) == 1
     assert capsys.readouterr().err == (
-        f"bosket: no scheduler answers at {url}: Connection refused "
+        f"bosket: no scheduler answers at {url}: connection refused "
         "(--url names another place; bosket up prints its own)\n"
     )
 
@@ -159,13 +159,13 @@ def test_a_kubeconfig_that_says_nothing_of_a_scheduler_is_told_so(
 ) -> None:
     assert main(["snapshot", "--kubeconfig", str(embedded(tmp_path, ""))]) == 1
     assert "doesn't say where the scheduler answers" in capsys.readouterr().err
-    assert main(["snapshot", "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert main(["snapshot", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "none not found" in capsys.readouterr().err
 
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with answering() as url:
-        assert main(["snapshot", "--url", url, "-o", str(tmp_path / "no" / "s.zip")]) == 1
+        assert main(["snapshot", "--url", url, "-o", str(tmp_path / "no" / "s.zip")]) == 2
     assert f"--output {tmp_path / 'no' / 's.zip'}: No such file or directory" in capsys.readouterr().err
 
 

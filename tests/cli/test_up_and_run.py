@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from bosket.api.core import ConfigMap, Namespace, Node, Pod
 from bosket.api.kai import Queue
 from bosket.api.object import ObjectMeta
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.cli.main import main
+from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.kube.client import Client
 from bosket.kube.kubeconfig import connect
 
@@ -105,6 +108,23 @@ async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> N
         assert (await process.stderr.read()).decode() == ""
 
 
+async def test_a_second_cluster_leaves_the_kubeconfig_of_a_running_one_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    arguments = ["up", "--nodes", "1", "--kubeconfig", str(kubeconfig)]
+    async with EmbeddedCluster(nodes=1, services=(), listen=Listen(kubeconfig=kubeconfig)) as cluster:
+        await cluster.wait_ready()
+        before = kubeconfig.read_bytes()
+        assert await asyncio.to_thread(main, arguments) == 2
+        assert f"which is running, at {cluster.url}" in capsys.readouterr().err
+        assert kubeconfig.read_bytes() == before
+    async with bosket(*arguments) as process:  # that one has ended: its file may be written over
+        await lines_until(process, "^ready$")
+        assert await stop(process) == 0
+    assert kubeconfig.read_bytes() != before
+
+
 async def test_a_cluster_with_a_data_directory_survives_kill_9_and_has_it_for_itself(tmp_path: Path) -> None:
     kubeconfig, data = tmp_path / "kubeconfig", tmp_path / "data"
     arguments = ("up", "--nodes", "1", "--data", str(data), "--kubeconfig", str(kubeconfig), "--services", "none")
@@ -112,7 +132,7 @@ async def test_a_cluster_with_a_data_directory_survives_kill_9_and_has_it_for_it
         await lines_until(process, "^ready$")
         async with client_of(kubeconfig) as client:
             created = await client.create(ConfigMap(metadata=ObjectMeta(name="kept", namespace="default")))
-        async with bosket(*arguments) as second:
+        async with bosket(*arguments[:-3], str(tmp_path / "another"), *arguments[-2:]) as second:
             (complaint,) = await lines_until(second, "bosket:", errors=True)
             assert complaint == (
                 f"bosket: data directory {data}: another server is using it; stop that one, or name another directory"

@@ -1,7 +1,7 @@
 """What is in a namespace after a step of a recorded Grove case, in the words of the recording.
 
 The recording has placeholders for what differs from run to run: uids, times, random ends of pods' names, nodes. Here
-ours get the same ones. What Bosket adds to Grove (SCHEMA.md, "Where Bosket is more") is set aside.
+ours get the same ones. What Bosket adds to Grove (SCHEMA.md, "Where Bosket is more") is ignored.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _tidied_pod(obj: Json) -> Json:
         spec["schedulingGates"] = gates
     if spec.get("nodeName"):
         spec["nodeName"] = "<node>"
-    if _is_wish_for_former_place(spec.get("affinity")):
+    if _prefers_former_place(spec.get("affinity")):
         del spec["affinity"]
     conditions = [
         {key: each[key] for key in ("type", "status", "reason") if each.get(key)}
@@ -141,12 +141,12 @@ def _tidied_pod(obj: Json) -> Json:
     return _with_sorted_conditions({**obj, "spec": spec, "status": status})
 
 
-def _is_wish_for_former_place(affinity: Json | None) -> bool:
+def _prefers_former_place(affinity: Json | None) -> bool:
     """Whether nothing but the reuse of reservations is asked for."""
     if affinity is None or affinity.keys() != {"nodeAffinity"}:
         return False
-    wishes = affinity["nodeAffinity"].get("preferredDuringSchedulingIgnoredDuringExecution", [])
-    return len(affinity["nodeAffinity"]) == 1 and all("matchFields" in each["preference"] for each in wishes)
+    preferred = affinity["nodeAffinity"].get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    return len(affinity["nodeAffinity"]) == 1 and all("matchFields" in each["preference"] for each in preferred)
 
 
 #: Conditions that Grove doesn't have.

@@ -2,18 +2,20 @@
 
 import pytest
 
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines
 
 
-def fragmented(*held, gpus=8):
+def fragmented(*held: int, gpus: int = 8) -> list[Queue | list[KubeObject]]:
     """Nodes n0, n1… with so many one-GPU jobs on each."""
     nodes = [node(f"n{i}", gpus=gpus) for i in range(len(held))]
     jobs = [each for i, count in enumerate(held) for j in range(count) for each in job(f"on{i}-{j}", on=f"n{i}")]
     return [nodes, queue("q"), jobs]
 
 
-def test_the_node_that_is_the_cheapest_to_empty_is_emptied():
+def test_the_node_that_is_the_cheapest_to_empty_is_emptied() -> None:
     decisions = decided(
         *fragmented(5, 1, 4, 6), job("new", gpus=8), configuration=configured("allocate", "consolidation")
     )
@@ -21,7 +23,7 @@ def test_the_node_that_is_the_cheapest_to_empty_is_emptied():
     assert pipelines(decisions)["new-0"] == "n1"
 
 
-def test_of_a_node_no_more_moves_than_must():
+def test_of_a_node_no_more_moves_than_must() -> None:
     """`new` wants 4: on n0 there are 2 free and two jobs of 2 on it, on n1 three of 1."""
     decisions = decided(
         [node("n0", gpus=6), node("n1", gpus=4), node("n2", gpus=3)],
@@ -35,7 +37,7 @@ def test_of_a_node_no_more_moves_than_must():
     assert pipelines(decisions)["new-0"] == "n0"
 
 
-def test_a_gang_has_as_few_nodes_emptied_as_it_has_pods():
+def test_a_gang_has_as_few_nodes_emptied_as_it_has_pods() -> None:
     decisions = decided(
         *fragmented(6, 2, 5, 1, 7, 3, 6), job("new", 2, gpus=8), configuration=configured("allocate", "consolidation")
     )
@@ -43,7 +45,7 @@ def test_a_gang_has_as_few_nodes_emptied_as_it_has_pods():
 
 
 @pytest.mark.parametrize(("bound", "moved"), [(0, 0), (1, 0), (2, 2), (16, 2), (-1, 2)])
-def test_no_more_jobs_move_than_the_bound_says(bound, moved):
+def test_no_more_jobs_move_than_the_bound_says(bound: int, moved: int) -> None:
     decisions = decided(
         *fragmented(2, 2, 3),
         job("new", gpus=8),
@@ -52,7 +54,7 @@ def test_no_more_jobs_move_than_the_bound_says(bound, moved):
     assert len(evictions(decisions)) == moved
 
 
-def test_the_bound_counts_those_that_move_not_those_that_are_looked_at():
+def test_the_bound_counts_those_that_move_not_those_that_are_looked_at() -> None:
     """The one job that can move is the most important of three; the bound is one."""
     decisions = decided(
         [node("n0", gpus=2), node("n1", gpus=2), node("n2", gpus=2), node("n3", gpus=1)],
@@ -65,7 +67,7 @@ def test_the_bound_counts_those_that_move_not_those_that_are_looked_at():
     assert evictions(decisions) == {"only-0": "new"}
 
 
-def test_on_a_node_without_gpus_the_one_that_makes_the_most_room_moves():
+def test_on_a_node_without_gpus_the_one_that_makes_the_most_room_moves() -> None:
     """`new` lacks 6 cores on n1: one job of 6 moves, not three of 2."""
     small = [pod(f"a{i}-0").cpu("2").of_group(f"a{i}").running_on("n1").build() for i in range(3)]
     decisions = decided(

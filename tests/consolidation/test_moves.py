@@ -1,5 +1,6 @@
 """Running jobs move closer together so that another one fits, if everything that moves has a new place."""
 
+from bosket.api.object import KubeObject
 from bosket.scheduler.decide import decide
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines, placements, snapshot_of, state_of
@@ -7,7 +8,7 @@ from bosket.testing.cluster import NOW, configured, decided, evictions, pipeline
 CONSOLIDATE = configured("allocate", "consolidation")
 
 
-def test_a_fragmented_cluster_is_put_together_for_a_job_that_needs_a_whole_node():
+def test_a_fragmented_cluster_is_put_together_for_a_job_that_needs_a_whole_node() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         queue("q"),
@@ -22,7 +23,7 @@ def test_a_fragmented_cluster_is_put_together_for_a_job_that_needs_a_whole_node(
     assert {each.action for each in decisions.evictions} == {"consolidation"}
 
 
-def test_nobody_moves_when_one_of_those_that_must_has_no_place():
+def test_nobody_moves_when_one_of_those_that_must_has_no_place() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=3)],
         queue("q"),
@@ -34,7 +35,7 @@ def test_nobody_moves_when_one_of_those_that_must_has_no_place():
     assert evictions(decisions) == {}, "2 + 1 GPUs are free, but b fits nowhere else"
 
 
-def test_of_a_gang_those_stay_that_fit_where_they_were():
+def test_of_a_gang_those_stay_that_fit_where_they_were() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2), node("n3", gpus=1)],
         queue("q"),
@@ -47,7 +48,7 @@ def test_of_a_gang_those_stay_that_fit_where_they_were():
     assert pipelines(decisions) == {"new-0": "n1", "a-0": "n3"}
 
 
-def test_moving_makes_no_gpus_so_there_must_be_enough_already():
+def test_moving_makes_no_gpus_so_there_must_be_enough_already() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         queue("q"),
@@ -58,7 +59,7 @@ def test_moving_makes_no_gpus_so_there_must_be_enough_already():
     assert evictions(decisions) == {}
 
 
-def test_gpus_of_nodes_that_take_no_pods_do_not_count():
+def test_gpus_of_nodes_that_take_no_pods_do_not_count() -> None:
     import msgspec
 
     cordoned = node("n3", gpus=8)
@@ -73,7 +74,7 @@ def test_gpus_of_nodes_that_take_no_pods_do_not_count():
     assert evictions(decisions) == {}
 
 
-def test_only_preemptible_jobs_have_others_moved():
+def test_only_preemptible_jobs_have_others_moved() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         queue("q"),
@@ -84,7 +85,7 @@ def test_only_preemptible_jobs_have_others_moved():
     assert evictions(decisions) == {}
 
 
-def test_non_preemptible_jobs_are_never_moved():
+def test_non_preemptible_jobs_are_never_moved() -> None:
     firm = {"preemptibility": "non-preemptible"}
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
@@ -96,7 +97,7 @@ def test_non_preemptible_jobs_are_never_moved():
     assert evictions(decisions) == {}
 
 
-def test_jobs_of_any_queue_and_of_higher_priority_are_moved():
+def test_jobs_of_any_queue_and_of_higher_priority_are_moved() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         [queue("q"), queue("other")],
@@ -109,7 +110,7 @@ def test_jobs_of_any_queue_and_of_higher_priority_are_moved():
     assert len(evictions(decisions)) == 1
 
 
-def test_a_job_is_moved_to_where_it_may_run():
+def test_a_job_is_moved_to_where_it_may_run() -> None:
     """`a` may only be on n1, so it is `b` that moves."""
     pinned = pod("a-0").gpu(1).of_group("a").only_on("kubernetes.io/hostname", "n1").running_on("n1").build()
     decisions = decided(
@@ -123,7 +124,7 @@ def test_a_job_is_moved_to_where_it_may_run():
     assert pipelines(decisions) == {"new-0": "n2", "b-0": "n1"}
 
 
-def test_cpu_is_put_together_as_well():
+def test_cpu_is_put_together_as_well() -> None:
     decisions = decided(
         [node("n1", gpus=0, cpu="8"), node("n2", gpus=0, cpu="8")],
         queue("q"),
@@ -135,7 +136,7 @@ def test_cpu_is_put_together_as_well():
     assert pipelines(decisions) == {"new-0": "n2", "b-0": "n1"}
 
 
-def test_a_job_does_not_move_its_own_pods_for_itself():
+def test_a_job_does_not_move_its_own_pods_for_itself() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=1)],
         queue("q"),
@@ -147,7 +148,7 @@ def test_a_job_does_not_move_its_own_pods_for_itself():
     assert evictions(decisions) == {}
 
 
-def two_halves():
+def two_halves() -> list[KubeObject]:
     """Two jobs that have half a GPU each, on different ones."""
     made = []
     for name in ("a", "b"):
@@ -156,7 +157,7 @@ def two_halves():
     return made
 
 
-def test_pods_that_share_gpus_move_together_to_free_a_whole_one():
+def test_pods_that_share_gpus_move_together_to_free_a_whole_one() -> None:
     snapshot = snapshot_of(node("n", gpus=2), queue("q"), two_halves(), job("whole"))
     decisions = decide(snapshot, configured("consolidation"))
     assert len(evictions(decisions)) == 1
@@ -166,7 +167,7 @@ def test_pods_that_share_gpus_move_together_to_free_a_whole_one():
     assert moved.gpu_groups == (f"of-{stays}",)
 
 
-def test_the_gpu_that_a_pod_is_moved_to_is_kept_for_it():
+def test_the_gpu_that_a_pod_is_moved_to_is_kept_for_it() -> None:
     state = state_of([node("n", gpus=2), queue("q"), *two_halves(), *job("whole")])
     decisions = decide(state.snapshot(NOW), configured("consolidation"))
     state.remember(decisions, NOW)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations, product
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +20,10 @@ from bosket.api.resource_k8s import (
     CapacityRequirements,
     Counter,
     CounterSet,
+    Device,
     DeviceAllocationResult,
     DeviceCapacity,
+    DeviceClass,
     DeviceConstraint,
     DeviceCounterConsumption,
     DeviceRequest,
@@ -26,10 +31,12 @@ from bosket.api.resource_k8s import (
     DeviceSubRequest,
     DeviceTaint,
     DeviceToleration,
+    ResourceClaimSpec,
+    ResourceSlice,
 )
-from bosket.scheduler.model.device import DeviceId, PoolId
+from bosket.scheduler.model.device import DeviceId, Pool, PoolId
 from bosket.scheduler.model.inventory import build_pool
-from bosket.scheduler.plugins.dynamicresources.allocator import Reach, Refusal, allocate
+from bosket.scheduler.plugins.dynamicresources.allocator import Given, Reach, Refusal, allocate
 from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim, demand_of
 from bosket.scheduler.plugins.dynamicresources.result import allocation_of
 from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
@@ -47,17 +54,17 @@ from bosket.testing.device import (
 CLASSES = {CLASS: device_class()}
 
 
-def pool_of(*slices):
+def pool_of(*slices: ResourceSlice) -> Pool:
     key = PoolId(slices[0].spec.driver, slices[0].spec.pool.name)
     return build_pool(key, slices)
 
 
-def reach(*slices):
+def reach(*slices: ResourceSlice) -> list[Reach]:
     pool = pool_of(*slices)
     return [Reach(pool, tuple(enumerate(pool.offers)))]
 
 
-def holding(*devices, pool="n", parts=None):
+def holding(*devices: str, pool: str = "n", parts: None = None) -> DeviceUse:
     use = DeviceUse()
     results = tuple(
         DeviceRequestAllocationResult(request="r", driver=DRIVER, pool=pool, device=each, consumedCapacity=parts or {})
@@ -67,12 +74,17 @@ def holding(*devices, pool="n", parts=None):
     return use
 
 
-def search(slices, *specs, use=None, classes=CLASSES):
+def search(
+    slices: Sequence[ResourceSlice],
+    *specs: ResourceClaimSpec,
+    use: DeviceUse | None = None,
+    classes: Mapping[str, DeviceClass] = CLASSES,
+) -> Refusal | tuple[tuple[Given, ...], ...]:
     demands = [demand_of(spec, classes, "claim") for spec in specs]
     return allocate(demands, reach(*slices), use or DeviceUse())
 
 
-def names(found):
+def names(found: Refusal | tuple[tuple[Given, ...], ...]) -> list[list[str]] | None:
     """Device names by claim; None where there is nothing."""
     return None if isinstance(found, Refusal) else [[each.offer.id.device for each in given] for given in found]
 
@@ -80,20 +92,20 @@ def names(found):
 PLAIN = device_slice("n", device("a"), device("b"), device("c"))
 
 
-def test_devices_are_given_in_order_and_those_in_use_are_not():
+def test_devices_are_given_in_order_and_those_in_use_are_not() -> None:
     assert names(search([PLAIN], claim_spec(device_request(count=2)))) == [["a", "b"]]
     assert names(search([PLAIN], claim_spec(device_request(count=2)), use=holding("a"))) == [["b", "c"]]
     assert names(search([PLAIN], claim_spec(device_request(count=3)), use=holding("a"))) is None
 
 
-def test_all_means_every_device_that_matches_and_none_of_them_may_be_in_use():
+def test_all_means_every_device_that_matches_and_none_of_them_may_be_in_use() -> None:
     every = claim_spec(device_request(allocationMode="All", count=0))
     assert names(search([PLAIN], every)) == [["a", "b", "c"]]
     assert names(search([PLAIN], every, use=holding("b"))) is None
     assert names(search([device_slice("n")], every)) is None, "all of nothing is nothing"
 
 
-def test_the_first_alternative_that_can_be_served_is_taken():
+def test_the_first_alternative_that_can_be_served_is_taken() -> None:
     slices = [device_slice("n", device("big", size="l"), device("s1", size="s"), device("s2", size="s"))]
     large = DeviceSubRequest(
         name="large",
@@ -134,7 +146,7 @@ def test_the_first_alternative_that_can_be_served_is_taken():
         ("device.driver", None),
     ],
 )
-def test_selectors_see_attributes_and_capacities(expression, found):
+def test_selectors_see_attributes_and_capacities(expression: str, found: Sequence[str] | None) -> None:
     slices = [
         device_slice(
             "n",
@@ -165,18 +177,18 @@ def test_selectors_see_attributes_and_capacities(expression, found):
         ),
     ],
 )
-def test_what_is_wrong_with_a_claim_names_the_field(spec, text):
+def test_what_is_wrong_with_a_claim_names_the_field(spec: ResourceClaimSpec, text: str) -> None:
     with pytest.raises(UnusableClaim) as error:
         demand_of(spec, CLASSES, "claim")
     assert text in str(error.value)
 
 
-def test_a_malformed_selector_of_a_class_names_the_class():
+def test_a_malformed_selector_of_a_class_names_the_class() -> None:
     with pytest.raises(UnusableClaim, match=r"^DeviceClass gpu: spec\.selectors\[1\]\.cel\.expression: "):
         demand_of(claim_spec(), {CLASS: device_class(CLASS, "true", "device.")}, "claim")
 
 
-def test_constraints_hold_over_the_requests_that_they_name():
+def test_constraints_hold_over_the_requests_that_they_name() -> None:
     slices = [device_slice("n", device("a", rack="x"), device("b", rack="y"), device("c", rack="y"))]
     match = DeviceConstraint(matchAttribute=f"{DRIVER}/rack")
     differ = DeviceConstraint(distinctAttribute=f"{DRIVER}/rack")
@@ -190,8 +202,8 @@ def test_constraints_hold_over_the_requests_that_they_name():
     assert names(search(slices, claim_spec(constraints=(none,)))) is None, "a device without the attribute matches none"
 
 
-def test_partitions_draw_from_counters_that_they_share():
-    def part(name, memory):
+def test_partitions_draw_from_counters_that_they_share() -> None:
+    def part(name: str, memory: str) -> Device:
         draws = DeviceCounterConsumption(counterSet="gpu-0", counters={"memory": Counter(value=memory)})
         return device(name, fields={"consumesCounters": (draws,)})
 
@@ -207,7 +219,7 @@ def test_partitions_draw_from_counters_that_they_share():
     assert names(search(slices, claim_spec(), use=holding("whole"))) is None
 
 
-def test_a_device_for_several_is_shared_out_by_capacity():
+def test_a_device_for_several_is_shared_out_by_capacity() -> None:
     capacity = {
         "memory": DeviceCapacity(
             value="40Gi",
@@ -218,7 +230,7 @@ def test_a_device_for_several_is_shared_out_by_capacity():
     }
     slices = [device_slice("n", device("d", fields={"allowMultipleAllocations": True, "capacity": capacity}))]
 
-    def asking(amount):
+    def asking(amount: str) -> ResourceClaimSpec:
         return claim_spec(device_request("r", capacity=CapacityRequirements(requests={"memory": amount})))
 
     (given,) = search(slices, asking("11Gi"))
@@ -232,13 +244,13 @@ def test_a_device_for_several_is_shared_out_by_capacity():
     assert names(search(slices, asking("41Gi"))) is None
 
 
-def test_administrators_may_have_what_others_use_and_take_it_from_nobody():
+def test_administrators_may_have_what_others_use_and_take_it_from_nobody() -> None:
     admin = claim_spec(device_request("r", adminAccess=True, count=3))
     assert names(search([PLAIN], admin, use=holding("a", "b"))) == [["a", "b", "c"]]
     assert names(search([PLAIN], admin, claim_spec(device_request(count=3)))) == [["a", "b", "c"], ["a", "b", "c"]]
 
 
-def test_tainted_devices_are_for_those_that_tolerate_it():
+def test_tainted_devices_are_for_those_that_tolerate_it() -> None:
     taint = DeviceTaint(key="broken", effect="NoSchedule", value="yes")
     slices = [device_slice("n", device("a", fields={"taints": (taint,)}), device("b"))]
     assert names(search(slices, claim_spec())) == [["b"]]
@@ -248,7 +260,7 @@ def test_tainted_devices_are_for_those_that_tolerate_it():
     assert names(search(slices, claim_spec(wrong))) == [["b"]]
 
 
-def test_a_pool_counts_when_all_slices_of_its_newest_generation_are_there():
+def test_a_pool_counts_when_all_slices_of_its_newest_generation_are_there() -> None:
     old = device_slice("n", device("old"), generation=1)
     new = device_slice("n", device("new"), generation=2, slices=2, part=0)
     more = device_slice("n", device("more"), generation=2, slices=2, part=1)
@@ -262,13 +274,13 @@ def test_a_pool_counts_when_all_slices_of_its_newest_generation_are_there():
     assert names(search(twice, claim_spec())) is None
 
 
-def test_many_equal_devices_are_no_maze():
+def test_many_equal_devices_are_no_maze() -> None:
     slices = [device_slice("n", *[device(f"d{number:02}") for number in range(30)])]
     first, second = device_request("p", count=16), device_request("q", count=15)
     assert names(search(slices, claim_spec(first), claim_spec(second))) is None
 
 
-def test_so_many_claims_that_a_search_would_not_end_are_refused():
+def test_so_many_claims_that_a_search_would_not_end_are_refused() -> None:
     slices = [device_slice("n", *[device(f"d{number:04}") for number in range(600)])]
     assert names(search(slices, *[claim_spec(device_request(count=3))] * 50)) is not None
     refused = search(slices, *[claim_spec(device_request(count=5))] * 100)
@@ -283,7 +295,7 @@ EXPRESSIONS = ("true", *(f'device.attributes["{DRIVER}"].model == "{model}"' for
 
 
 @st.composite
-def situations(draw):
+def situations(draw: st.DrawFn) -> Any:
     devices = []
     for number in range(draw(st.integers(0, 5))):
         draws = draw(st.sampled_from([None, 1, 2]))
@@ -316,12 +328,12 @@ def situations(draw):
     return slices, specs, draw(st.sets(st.sampled_from([each.name for each in devices])) if devices else st.just(set()))
 
 
-def matches(each, request):
+def matches(each: Any, request: Any) -> Any:
     expression = request.exactly.selectors[0].cel.expression
     return expression == "true" or f'"{each.attributes["model"].string}"' in expression.split("==")[1]
 
 
-def is_right(slices, specs, used, choice):
+def is_right(slices: Any, specs: Any, used: Any, choice: Any) -> bool:
     """Whether devices, by claim and request, are what the claims ask for: rule by rule, without a search."""
     devices = {each.name: each for each in slices.spec.devices}
     chosen = list(chain.from_iterable(chain.from_iterable(choice)))
@@ -363,8 +375,8 @@ def is_right(slices, specs, used, choice):
     return True
 
 
-def exists(slices, specs, used):
-    def ways(request):
+def exists(slices: Any, specs: Any, used: Any) -> Any:
+    def ways(request: Any) -> Any:
         fitting = [each.name for each in slices.spec.devices if matches(each, request)]
         every = request.exactly.allocationMode == "All"
         return list(combinations(fitting, len(fitting) if every else request.exactly.count))
@@ -375,7 +387,7 @@ def exists(slices, specs, used):
 
 @given(situations())
 @settings(max_examples=120, deadline=None)
-def test_it_finds_something_right_whenever_there_is_something_to_find(situation):
+def test_it_finds_something_right_whenever_there_is_something_to_find(situation: Any) -> None:
     slices, specs, used = situation
     found = search([slices], *specs, use=holding(*sorted(used)))
     if isinstance(found, Refusal):
@@ -392,7 +404,7 @@ def test_it_finds_something_right_whenever_there_is_something_to_find(situation)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5)), max_size=8), st.randoms(use_true_random=False))
-def test_use_that_is_given_back_leaves_no_trace(parts, random):
+def test_use_that_is_given_back_leaves_no_trace(parts: Sequence[tuple[str, int]], random: Random) -> None:
     use, allocations = DeviceUse(), []
     for name, amount in parts:
         result = DeviceRequestAllocationResult(

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from bosket.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodResourceClaim
+from bosket.api.core.node import Node
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, ResourceClaimAllocation
 from bosket.api.keys import QUEUE_LABEL
-from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.resource_k8s import (
+    DeviceRequest,
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     DeviceTaintSelector,
+    ResourceClaim,
     ResourceClaimConsumerReference,
 )
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
+from bosket.testing.build import PodBuilder, pod, pod_group, priority_class, queue
 from bosket.testing.build import node as node_with_gpus
-from bosket.testing.build import pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (
     NOW,
     configured,
@@ -50,12 +58,12 @@ OURS = {QUEUE_LABEL: "q"}
 TWO = [device("d0"), device("d1")]
 
 
-def node(name, **labels):
+def node(name: str, **labels: Any) -> Node:
     """A node without GPUs of its own."""
     return node_with_gpus(name, gpus=0, **labels)
 
 
-def member(name, *claims, group="g", on="", leaving=False, **asks):
+def member(name: str, *claims: str, group: str = "g", on: str = "", leaving: bool = False, **asks: str) -> Pod:
     """A pod of the group with claims by name."""
     made = pod(name).cpu("1").of_group(group).with_spec(resourceClaims=named_claims(*claims))
     for resource, amount in asks.items():
@@ -64,7 +72,7 @@ def member(name, *claims, group="g", on="", leaving=False, **asks):
     return with_uid((made.being_deleted_at(NOW) if leaving else made).build())
 
 
-def own(name, claim, group="g", on=""):
+def own(name: str, claim: str, group: str = "g", on: str = "") -> Pod:
     """A pod of the group with a claim that was made for it."""
     spec, status = made_claims(device=claim)
     made = pod(name).cpu("1").of_group(group).with_spec(resourceClaims=spec)
@@ -72,19 +80,19 @@ def own(name, claim, group="g", on=""):
     return replace(built, status=replace(built.status, resourceClaimStatuses=status))
 
 
-def with_uid(built):
+def with_uid(built: Pod) -> Pod:
     return replace(built, metadata=replace(built.metadata, uid=built.metadata.name))
 
 
-def claim(name, *requests, **fields):
+def claim(name: str, *requests: DeviceRequest, **fields: Any) -> ResourceClaim:
     return resource_claim(name, *requests, labels=OURS, **fields)
 
 
-def cluster(*objects):
+def cluster(*objects: KubeObject) -> list[KubeObject]:
     return [queue("q"), pod_group("g"), device_class(), *objects]
 
 
-def given(decisions):
+def given(decisions: Decisions) -> dict[str, list[str]]:
     """Pod → devices of its claims, as the binder is told."""
     return {
         bind.task.key.name: [
@@ -94,7 +102,7 @@ def given(decisions):
     }
 
 
-def test_a_pod_goes_where_its_claim_can_be_allocated():
+def test_a_pod_goes_where_its_claim_can_be_allocated() -> None:
     made = decided(cluster(node("a"), node("b"), device_slice("b", *TWO), claim("c"), member("g-0", "c")))
     assert placements(made) == {"g-0": "b"}
     assert given(made) == {"g-0": ["b/d0"]}
@@ -104,7 +112,7 @@ def test_a_pod_goes_where_its_claim_can_be_allocated():
     assert allocation.nodeSelector.nodeSelectorTerms[0].matchFields[0].values == ("b",)
 
 
-def test_pods_never_get_the_same_device():
+def test_pods_never_get_the_same_device() -> None:
     pods = [own(f"g-{number}", f"c{number}") for number in range(3)]
     claims = [resource_claim(f"c{number}", owner=f"g-{number}") for number in range(3)]
     group = pod_group("g", min_member=1)
@@ -113,7 +121,7 @@ def test_pods_never_get_the_same_device():
     assert [task.key.name for each in made.waiting for task in each.tasks] == ["g-2"]
 
 
-def test_pods_share_a_named_claim_where_its_devices_are():
+def test_pods_share_a_named_claim_where_its_devices_are() -> None:
     nodes = [node("a"), node("b"), device_slice("a", *TWO), device_slice("b", *TWO)]
     made = decided(
         [
@@ -130,7 +138,7 @@ def test_pods_share_a_named_claim_where_its_devices_are():
     assert set(placements(made).values()) == {"a"}
 
 
-def test_a_gang_gets_all_of_its_devices_or_none():
+def test_a_gang_gets_all_of_its_devices_or_none() -> None:
     pods = [own(f"g-{number}", f"c{number}") for number in range(3)]
     claims = [resource_claim(f"c{number}", owner=f"g-{number}") for number in range(3)]
     group = pod_group("g", min_member=3)
@@ -138,7 +146,7 @@ def test_a_gang_gets_all_of_its_devices_or_none():
     assert not made.binds
 
 
-def test_devices_for_all_nodes_and_for_some_are_reached_by_those_nodes_alone():
+def test_devices_for_all_nodes_and_for_some_are_reached_by_those_nodes_alone() -> None:
     zone = NodeSelectorRequirement(key="zone", operator="In", values=("z",))
     some = NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchExpressions=(zone,)),))
     nodes = [node("a"), node("b", zone="z")]
@@ -156,7 +164,7 @@ def test_devices_for_all_nodes_and_for_some_are_reached_by_those_nodes_alone():
     assert placements(made) == {"g-0": "b"}
 
 
-def test_one_device_of_the_network_is_given_to_one_node_only():
+def test_one_device_of_the_network_is_given_to_one_node_only() -> None:
     everywhere = device_slice("", device("d0"), pool="network", allNodes=True)
     pods = [own(f"g-{number}", f"c{number}") for number in range(2)]
     claims = [resource_claim(f"c{number}", owner=f"g-{number}") for number in range(2)]
@@ -165,7 +173,7 @@ def test_one_device_of_the_network_is_given_to_one_node_only():
     assert list(given(made).values()) == [["network/d0"]]
 
 
-def test_devices_of_a_pod_that_is_going_are_waited_for():
+def test_devices_of_a_pod_that_is_going_are_waited_for() -> None:
     running = [pod_group("old"), member("old-0", "held", group="old", on="a", leaving=True)]
     held = claim("held", devices=("d0",), pool="a", users=("old-0",))
     made = decided(cluster(node("a"), device_slice("a", device("d0")), *running, held, claim("c"), member("g-0", "c")))
@@ -173,14 +181,14 @@ def test_devices_of_a_pod_that_is_going_are_waited_for():
     assert not made.binds
 
 
-def test_a_free_device_goes_before_one_that_must_be_waited_for():
+def test_a_free_device_goes_before_one_that_must_be_waited_for() -> None:
     running = [pod_group("old"), member("old-0", "held", group="old", on="a", leaving=True)]
     held = claim("held", devices=("d0",), pool="a", users=("old-0",))
     made = decided(cluster(node("a"), device_slice("a", *TWO), *running, held, claim("c"), member("g-0", "c")))
     assert given(made) == {"g-0": ["a/d1"]}
 
 
-def test_what_a_bind_request_promises_is_taken():
+def test_what_a_bind_request_promises_is_taken() -> None:
     first, second = claim("first"), claim("second")
     before = decided(cluster(node("a"), device_slice("a", *TWO), first, member("g-0", "first")))
     (bind,) = before.binds
@@ -194,7 +202,7 @@ def test_what_a_bind_request_promises_is_taken():
     assert given(made) == {"h-0": ["a/d1"]}
 
 
-def test_what_was_promised_is_taken_until_the_claim_itself_says_so():
+def test_what_was_promised_is_taken_until_the_claim_itself_says_so() -> None:
     """The bind request is gone and the pod has its node before the claim is seen to be allocated."""
     state = state_of(cluster(node("a"), device_slice("a", *TWO), claim("first"), member("g-0", "first")))
     (bind,) = decide(state.snapshot(NOW), Configuration()).binds
@@ -215,7 +223,7 @@ def test_what_was_promised_is_taken_until_the_claim_itself_says_so():
     assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d0"]}
 
 
-def test_what_was_promised_is_free_when_the_bind_fails():
+def test_what_was_promised_is_free_when_the_bind_fails() -> None:
     state = state_of(cluster(node("a"), device_slice("a", device("d0")), claim("first"), member("g-0", "first")))
     (bind,) = decide(state.snapshot(NOW), Configuration()).binds
     request = BindRequest(
@@ -228,7 +236,7 @@ def test_what_was_promised_is_free_when_the_bind_fails():
     assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
 
 
-def test_preemption_frees_devices():
+def test_preemption_frees_devices() -> None:
     low = [pod_group("low", priority="low"), member("low-0", "held", group="low", on="a")]
     held = claim("held", devices=("d0",), pool="a", users=("low-0",))
     classes = [priority_class("low", 10), priority_class("high", 90)]
@@ -239,7 +247,7 @@ def test_preemption_frees_devices():
     assert pipelines(made) == {"high-0": "a"}
 
 
-def test_claims_count_as_gpus_of_the_queue_and_of_the_node():
+def test_claims_count_as_gpus_of_the_queue_and_of_the_node() -> None:
     slices = [node("a"), device_slice("a", *TWO)]
     running = [pod_group("r"), member("r-0", "held", group="r", on="a"), member("r-1", "held", group="r", on="a")]
     held = claim("held", devices=("d0",), pool="a", users=("r-0", "r-1"))
@@ -257,7 +265,7 @@ def test_claims_count_as_gpus_of_the_queue_and_of_the_node():
     assert len(made.binds) == 2, "what is no GPU by its class's name is nobody's quota"
 
 
-def test_slices_that_come_and_go_change_what_a_node_has():
+def test_slices_that_come_and_go_change_what_a_node_has() -> None:
     state = state_of(cluster(node("a"), claim("c"), member("g-0", "c")))
     assert not decide(state.snapshot(NOW), Configuration()).binds
     offered = device_slice("a", *TWO)
@@ -272,8 +280,8 @@ def test_slices_that_come_and_go_change_what_a_node_has():
     assert not decide(snapshot, Configuration()).binds
 
 
-def test_a_rule_taints_devices_while_it_is_there():
-    def rule(**selector):
+def test_a_rule_taints_devices_while_it_is_there() -> None:
+    def rule(**selector: str) -> DeviceTaintRule:
         spec = DeviceTaintRuleSpec(
             deviceSelector=DeviceTaintSelector(**selector), taint=DeviceTaint(key="sick", effect="NoSchedule")
         )
@@ -291,7 +299,7 @@ def test_a_rule_taints_devices_while_it_is_there():
     assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
 
 
-def test_a_claim_that_comes_later_lets_its_pod_go():
+def test_a_claim_that_comes_later_lets_its_pod_go() -> None:
     state = state_of(cluster(node("a"), device_slice("a", *TWO), member("g-0", "c")))
     assert "ResourceClaim default/c was not found" in reasons(decide(state.snapshot(NOW), Configuration()))["g"]
     state.put(claim("c"))
@@ -315,21 +323,23 @@ USERS = tuple(f"u{number}" for number in range(256))
         ([claim("c", devices=("d0",), pool="a", users=USERS)], "has reached its maximum number of consumers (256)"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_by_object_and_field_and_others_go_on(objects, text):
+def test_what_is_wrong_is_said_by_object_and_field_and_others_go_on(
+    objects: Sequence[ResourceClaim], text: str
+) -> None:
     other = [pod_group("fine"), member("fine-0", "good", group="fine"), claim("good")]
     made = decided(cluster(node("a"), device_slice("a", *TWO), *objects, member("g-0", "c"), *other))
     assert text in reasons(made)["g"]
     assert "fine-0" in placements(made)
 
 
-def test_a_pod_whose_claim_is_not_made_yet_waits():
+def test_a_pod_whose_claim_is_not_made_yet_waits() -> None:
     spec, _ = made_claims(device="x")
     waiting = pod("g-0").cpu("1").of_group("g").with_spec(resourceClaims=spec).build()
     made = decided(cluster(node("a"), device_slice("a", *TWO), waiting))
     assert "spec.resourceClaims[0] (device) waits for a ResourceClaim to be made from template" in reasons(made)["g"]
 
 
-def test_a_malformed_slice_is_left_out_and_told_of():
+def test_a_malformed_slice_is_left_out_and_told_of() -> None:
     told = []
     state = ClusterState(report=told.append)
     bad = device_slice("a", device("d0", capacity={"memory": "much"}))
@@ -344,7 +354,7 @@ def test_a_malformed_slice_is_left_out_and_told_of():
 WITH_RESOURCE = "example.com/gpu"
 
 
-def test_an_extended_resource_that_nodes_lack_is_claimed_as_devices():
+def test_an_extended_resource_that_nodes_lack_is_claimed_as_devices() -> None:
     serving = device_class("backed", extended=WITH_RESOURCE)
     made = decided(cluster(node("a"), device_slice("a", *TWO), serving, member("g-0", gpu="2")))
     (bind,) = made.binds
@@ -357,7 +367,7 @@ def test_an_extended_resource_that_nodes_lack_is_claimed_as_devices():
     assert not too_many.binds
 
 
-def test_a_node_that_has_the_resource_itself_needs_no_devices():
+def test_a_node_that_has_the_resource_itself_needs_no_devices() -> None:
     serving = device_class("backed", extended=WITH_RESOURCE)
     has = replace(
         node("a"), status=replace(node("a").status, allocatable={**node("a").status.allocatable, WITH_RESOURCE: "1"})
@@ -369,14 +379,14 @@ def test_a_node_that_has_the_resource_itself_needs_no_devices():
     assert not decided(cluster(has, serving, *taken, member("g-0", gpu="1"))).binds
 
 
-def test_reserved_for_is_not_mistaken_for_the_pod_itself():
+def test_reserved_for_is_not_mistaken_for_the_pod_itself() -> None:
     reserved = claim("c", devices=("d0",), pool="a", users=("g-0",))
     assert isinstance(reserved.status.reservedFor[0], ResourceClaimConsumerReference)
     made = decided(cluster(node("a"), device_slice("a", device("d0")), reserved, member("g-0", "c")))
     assert given(made) == {"g-0": ["a/d0"]}
 
 
-def test_the_order_in_which_objects_are_seen_changes_nothing():
+def test_the_order_in_which_objects_are_seen_changes_nothing() -> None:
     pods = [own(f"g-{number}", f"c{number}") for number in range(4)]
     claims = [resource_claim(f"c{number}", owner=f"g-{number}") for number in range(4)]
     slices = [device_slice(name, *TWO) for name in "ab"]
@@ -385,7 +395,7 @@ def test_the_order_in_which_objects_are_seen_changes_nothing():
     assert given(decided(objects)) == given(decided(objects[::-1])) != {}
 
 
-def test_claims_survive_a_recording():
+def test_claims_survive_a_recording() -> None:
     objects = cluster(node("a"), device_slice("a", *TWO), claim("c"), member("g-0", "c"))
     state = state_of(objects)
     file = zipped(take(state, StateOptions(), Configuration(), NOW))
@@ -394,7 +404,7 @@ def test_claims_survive_a_recording():
     assert ObjectKey("default", "c") in again.inventory.claims
 
 
-def test_gpus_that_are_claimed_as_devices_are_for_claims_only():
+def test_gpus_that_are_claimed_as_devices_are_for_claims_only() -> None:
     shares = pod("g-0").of_group("g").cpu("1")
     shares = with_uid(replace_annotations(shares, {"gpu-fraction": "0.5"}))
     offered = [node("a"), device_slice("a", *TWO)]
@@ -409,12 +419,12 @@ def test_gpus_that_are_claimed_as_devices_are_for_claims_only():
     assert decided(cluster(*offered, node_with_gpus("b", gpus=1), whole)).binds[0].node == "b"
 
 
-def replace_annotations(builder, annotations):
+def replace_annotations(builder: PodBuilder, annotations: Mapping[str, str]) -> Pod:
     built = builder.build()
     return replace(built, metadata=replace(built.metadata, annotations={**built.metadata.annotations, **annotations}))
 
 
-def test_devices_of_pods_of_other_schedulers_are_theirs():
+def test_devices_of_pods_of_other_schedulers_are_theirs() -> None:
     theirs = member("theirs-0", "held", group="theirs", on="a")
     theirs = replace(theirs, spec=replace(theirs.spec, schedulerName="default-scheduler"))
     held = claim("held", devices=("d0",), pool="a", users=("theirs-0",))
@@ -424,10 +434,10 @@ def test_devices_of_pods_of_other_schedulers_are_theirs():
     assert given(decided(objects)) == {"g-0": ["a/d1"]}
 
 
-def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_name_the_same():
+def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_name_the_same() -> None:
     """Which claim it is makes no difference to where they can go; with a second user it does."""
 
-    def naming(name, claim, group="g"):
+    def naming(name: str, claim: str, group: str = "g") -> Pod:
         spec = (PodResourceClaim(name="device", resourceClaimName=claim),)
         return with_uid(pod(name).cpu("1").of_group(group).with_spec(resourceClaims=spec).build())
 
@@ -435,7 +445,7 @@ def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_nam
     claims = [claim(f"c{number}") for number in range(3)]
     state = state_of(cluster(node("a"), device_slice("a", *TWO), *pods, *claims))
 
-    def classes():
+    def classes() -> dict[str, int]:
         snapshot = state.snapshot(NOW)
         return {task.pod.metadata.name: task.pod_class.index for job in snapshot.jobs.values() for task in job.tasks}
 
@@ -448,10 +458,10 @@ def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_nam
     assert len(set(classes().values())) == 1
 
 
-def test_a_claim_that_somebody_else_has_reserved_is_not_the_pods_own():
+def test_a_claim_that_somebody_else_has_reserved_is_not_the_pods_own() -> None:
     """It stays where it is allocated, also if the other user isn't known here: its pod can't be moved elsewhere."""
 
-    def moved(*users):
+    def moved(*users: str) -> dict[str, str]:
         allocated = claim("c", devices=("d0",), pool="n1", users=users)
         here = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("n1",))
         nodes = NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchExpressions=(here,)),))
@@ -471,7 +481,7 @@ def test_a_claim_that_somebody_else_has_reserved_is_not_the_pods_own():
     assert moved("mover-0", "somebody") == {}
 
 
-def test_a_pod_that_can_not_be_counted_uses_no_claims():
+def test_a_pod_that_can_not_be_counted_uses_no_claims() -> None:
     state = state_of(cluster(node("a"), device_slice("a", *TWO), claim("c")))
     bad = pod("bad").cpu("x").of_group("g").with_spec(resourceClaims=named_claims("c")).build()
     for each in (bad, member("g-0", "c")):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Never
+
 import pytest
 
+from bosket.api.resource import Resource
 from bosket.api.resource_k8s import DeviceTaintRule, ResourceClaim
 from bosket.api.table import resource_of
 from bosket.apiserver import ApiServer
@@ -22,7 +25,7 @@ class Lacking(Client):
 
     lacks: tuple[type, ...] = ()
 
-    async def discover(self):
+    async def discover(self) -> list[Resource]:
         hidden = {(each.group, each.plural) for each in map(resource_of, self.lacks)}
         return [each for each in await super().discover() if (each.group, each.plural) not in hidden]
 
@@ -30,11 +33,11 @@ class Lacking(Client):
 class Silent(Client):
     """Its server doesn't say what it has."""
 
-    async def discover(self):
+    async def discover(self) -> Never:
         raise TransportError("no answer", maybe_carried_out=False)
 
 
-async def followed(kind, *lacks):
+async def followed(kind: type[Any], *lacks: type[Any]) -> list[str]:
     """The kinds of devices that a feed follows."""
     clock = LoopClock()
     client = kind(ApiServer(clock=clock).transport(), clock=clock)
@@ -53,17 +56,17 @@ async def followed(kind, *lacks):
 ALL = ["ResourceSlice", "DeviceClass", "DeviceTaintRule", "ResourceClaim"]
 
 
-async def test_what_the_server_has_is_followed_once():
+async def test_what_the_server_has_is_followed_once() -> None:
     assert await followed(Lacking) == ALL
 
 
-async def test_a_server_without_devices_is_left_in_peace():
+async def test_a_server_without_devices_is_left_in_peace() -> None:
     assert await followed(Lacking, ResourceClaim, DeviceTaintRule) == []
 
 
-async def test_taint_rules_are_younger_than_claims():
+async def test_taint_rules_are_younger_than_claims() -> None:
     assert await followed(Lacking, DeviceTaintRule) == ["ResourceSlice", "DeviceClass", "ResourceClaim"]
 
 
-async def test_of_a_server_that_does_not_say_everything_is_expected():
+async def test_of_a_server_that_does_not_say_everything_is_expected() -> None:
     assert await followed(Silent) == ALL

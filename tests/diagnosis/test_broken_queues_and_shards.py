@@ -242,8 +242,8 @@ def test_a_flag_that_the_scheduler_lacks() -> None:
 def test_prometheus_without_an_address() -> None:
     broken = edited(installed(), SchedulingShard, "default", "spec.usageDBConfig", {"clientType": "prometheus"})
     assert only(broken).code == "shard-setting-wrong"
-    mended = edited(broken, Config, "kai-config", "spec.prometheus", {"enabled": True})
-    assert findings(mended) == []
+    fixed = edited(broken, Config, "kai-config", "spec.prometheus", {"enabled": True})
+    assert findings(fixed) == []
 
 
 def test_settings_of_the_usage_database_that_contradict_each_other() -> None:

@@ -282,7 +282,7 @@ async def test_a_new_schema_holds_at_once_also_for_what_is_there(cluster: Cluste
         assert (changed["spec"], changed["metadata"]["generation"]) == ({"x": 2, "colour": "red"}, 2)
 
 
-async def test_what_was_allowed_before_stays_until_it_is_touched(cluster: Cluster) -> None:
+async def test_what_was_allowed_before_stays_until_it_is_changed(cluster: Cluster) -> None:
     """Ratcheting: a stricter schema doesn't stand in the way of changes to other fields."""
 
     def schema(**bound: Any) -> Manifest:

@@ -1,6 +1,6 @@
 """Grove's services as the chart installs them: its objects applied, its Deployments' programs run as their accounts.
 
-Sets go through the webhooks that the services registered, and what the operator makes is protected from strangers.
+Sets go through the webhooks that the services registered, and what the operator makes is protected from other accounts.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ async def until_running(cluster: Cluster, namespace: str, count: int) -> None:
     await cluster.eventually(all_run, PATIENCE_SECONDS)
 
 
-async def test_a_set_goes_through_the_webhooks_and_runs_and_strangers_leave_its_children_alone(
+async def test_a_set_goes_through_the_webhooks_and_runs_and_other_accounts_cannot_change_its_children(
     installed: Cluster,
 ) -> None:
     queue = await start(installed)
@@ -173,13 +173,13 @@ async def test_a_set_goes_through_the_webhooks_and_runs_and_strangers_leave_its_
     await until_running(installed, installed.namespace, 3)
     owner = await installed.client.get(PodCliqueSet, "s", installed.namespace)
     assert owner.spec.template.terminationDelay == "4h0m0s"  # the defaulting webhook's
-    await strangers_are_refused(installed)
+    await other_accounts_are_refused(installed)
     await those_who_may_are_let_through(installed)
     await installed.client.delete(PodCliqueSet, "s", installed.namespace)
     await nothing_is_left(installed)
 
 
-async def strangers_are_refused(cluster: Cluster) -> None:
+async def other_accounts_are_refused(cluster: Cluster) -> None:
     """Also administrators: what they change, the operator would change back."""
     namespace = cluster.namespace
     label: dict[str, Any] = {"metadata": {"labels": {"mine": "true"}}}

@@ -133,6 +133,37 @@ async def test_two_shards_each_with_their_workloads_and_a_leader_that_is_killed(
         assert {each.metadata.labels[NODE_POOL_LABEL] for each in requests} == set(pools.values())
 
 
+async def test_a_shard_by_fragmentation_keeps_room_for_the_large_pods_that_it_sees(cluster: Cluster) -> None:
+    (home,) = await cluster.add_nodes(1, gpus=0)
+    pool = f"{cluster.namespace}-f"
+    roomy, fuller = await cluster.add_nodes(2, gpus=8, labels={NODE_POOL_LABEL: pool})
+    await cluster.add(pooled_queue(pool, pool))
+    by_fragmentation = shard(cluster, "f", placementStrategy=PlacementStrategy(gpu="fragmentation"))
+    spec = ConfigSpec(admission=AdmissionConfig(service=OFF), nodeScaleAdjuster=NodeScaleAdjusterConfig(service=OFF))
+    async with operated(cluster, spec, by_fragmentation), AsyncExitStack() as stack:
+        await is_ready(cluster, SchedulingShard, pool, home)
+        kubelet = Kubelet(cluster, stack)
+        for name in (f"kai-scheduler-{pool}", "pod-grouper", "binder"):
+            await kubelet.start(name)
+
+        async def node_of(name: str, *, gpus: int, on: str = "") -> str:
+            wanted = {"nodeSelector": {"kubernetes.io/hostname": on}} if on else {}
+            gang = in_pool(job(name, pods=1, gpus=gpus, queue=pool, **wanted), pool)
+            await cluster.client.create(gang, cluster.namespace)
+
+            async def landed() -> str | None:
+                pods = (await cluster.client.list(Pod, cluster.namespace)).items
+                return next((each.spec.nodeName for each in pods if each.metadata.name.startswith(name)), None) or None
+
+            return await cluster.eventually(landed, timeout_seconds=60)
+
+        for number in range(3):
+            await node_of(f"small-{number}", gpus=1, on=roomy)
+        await node_of("large", gpus=4, on=fuller)
+        # Bin-packing takes the fuller node, and then four GPUs are free together on one node only.
+        assert await node_of("one-more", gpus=1) == roomy
+
+
 async def settings_are_handed_over(cluster: Cluster, name: str, scheduler: Replica) -> None:
     """Other settings of a shard are in force in the process that runs, at once, and make no other pods."""
     deployment = f"kai-scheduler-{name}"

@@ -1,4 +1,4 @@
-"""Work makes way for work with a better right, by the rules and by nothing else, and events tell the story.
+"""Jobs are preempted by jobs with a better right, by the rules only, and events say why.
 
 What they say is quoted in docs/eviction-story.md.
 """

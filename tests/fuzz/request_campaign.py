@@ -69,7 +69,7 @@ class Failure:
 
 
 @dataclass
-class Tally:
+class Results:
     """What came of a campaign."""
 
     seed: int
@@ -103,7 +103,7 @@ class _Errors(logging.Handler):
             frames = traceback.extract_tb(record.exc_info[2])
             key = f"{record.exc_info[0]} {frames[-1].filename}:{frames[-1].lineno}" if frames else trace
             text += f"\n{trace[-3000:]}"
-        self._campaign.tally.fail(key, text, self._campaign.last)
+        self._campaign.results.fail(key, text, self._campaign.last)
 
 
 class Campaign:
@@ -111,7 +111,7 @@ class Campaign:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.tally = Tally(seed)
+        self.results = Results(seed)
         self.last = ""
         self._schemas = Schemas()
         self._tokens: list[str] = []
@@ -135,26 +135,26 @@ class Campaign:
             await asyncio.wait([work])
             logging.getLogger("bosket").removeHandler(handler)
 
-    async def run(self, requests: int, seconds: float = 1e9) -> Tally:
+    async def run(self, requests: int, seconds: float = 1e9) -> Results:
         """Send so many, or as many as there is time for."""
         end = monotonic() + seconds
         async with self._server():
-            self.tally.requests = 0
-            self.tally.by_status.clear()
-            while self.tally.requests < requests and monotonic() < end:
-                if self.tally.requests % _ROUND == 0:
+            self.results.requests = 0
+            self.results.by_status.clear()
+            while self.results.requests < requests and monotonic() < end:
+                if self.results.requests % _ROUND == 0:
                     await self._begin_round()
-                before = self.tally.requests
+                before = self.results.requests
                 await self._step()
-                while self.tally.requests == before:  # nothing was found to change
+                while self.results.requests == before:  # nothing was found to change
                     await self._create()
-            self.tally.resident_mebibytes = max(self.tally.resident_mebibytes, resident_mebibytes())
-        return self.tally
+            self.results.resident_mebibytes = max(self.results.resident_mebibytes, resident_mebibytes())
+        return self.results
 
     async def _begin_round(self) -> None:
         """Remove what was made, so that what is there stays small, and have what is needed."""
-        counted = self.tally.requests, Counter(self.tally.by_status)
-        self.tally.resident_mebibytes = max(self.tally.resident_mebibytes, resident_mebibytes())
+        counted = self.results.requests, Counter(self.results.by_status)
+        self.results.resident_mebibytes = max(self.results.resident_mebibytes, resident_mebibytes())
         for kind in list(self.server.registry):
             if kind.plural in ("customresourcedefinitions", "clusterroles") or not kind.objects:
                 continue
@@ -173,7 +173,7 @@ class Campaign:
         for name in NAMESPACES:
             space = {"metadata": {"name": name}}
             await self._send("POST", "/api/v1/namespaces", json.dumps(space).encode(), user=ADMIN)
-        self.tally.requests, self.tally.by_status = counted
+        self.results.requests, self.results.by_status = counted
 
     # what is asked
 
@@ -184,14 +184,14 @@ class Campaign:
             (self._definition, 4), (self._policy, 3), (self._review, 2), (self._noise, 3),
         )  # fmt: skip
         (action,) = self.rng.choices([each for each, _ in actions], [weight for _, weight in actions])
-        before = self.tally.requests
+        before = self.results.requests
         await action()
-        self.tally.by_action[action.__name__.strip("_")] += self.tally.requests - before
+        self.results.by_action[action.__name__.strip("_")] += self.results.requests - before
 
     def _kind(self) -> tuple[Kind, Version]:
         kinds = [kind for kind in self.server.registry if kind.verbs != ("create",)]
         kind = self.rng.choice(kinds)
-        self.tally.kinds.add(kind.resource)
+        self.results.kinds.add(kind.resource)
         return kind, self.rng.choice(list(kind.versions.values()))
 
     def _collection(self, kind: Kind, version: Version, namespace: str | None = None) -> str:
@@ -212,7 +212,7 @@ class Campaign:
             entries = list(kind.objects.entries())
             if entries:
                 entry = self.rng.choice(entries)
-                self.tally.stored.add(kind.resource)
+                self.results.stored.add(kind.resource)
                 path = f"{self._collection(kind, version, entry.namespace)}/{entry.name}"
                 doc = entry.decode()
                 if version.from_storage is not None:
@@ -383,7 +383,7 @@ class Campaign:
     async def _review(self) -> None:
         reviews = [kind for kind in self.server.registry if kind.verbs == ("create",)]
         kind = self.rng.choice(reviews)
-        self.tally.kinds.add(kind.resource)
+        self.results.kinds.add(kind.resource)
         version = next(iter(kind.versions.values()))
         await self._write("POST", self._collection(kind, version), self._object(kind, version), {})
 
@@ -432,24 +432,24 @@ class Campaign:
         headers = {"content-type": content_type, "user-agent": "fuzz/1", "accept": accept}
         request = Request(method, path, tuple((query or {}).items()), headers, body)
         self.last = f"{method} {path!r} {query} {content_type} {accept} {body[:3000]!r}"
-        self.tally.requests += 1
+        self.results.requests += 1
         began = process_time()
         try:
             async with asyncio.timeout(SECONDS):
                 answer = await self.server.handle(request, user or (BOUND if self.rng.random() < 0.3 else ADMIN))
         except TimeoutError:
-            self.tally.fail(f"hang {method} {path}", f"no answer within {SECONDS} s", self.last)
+            self.results.fail(f"hang {method} {path}", f"no answer within {SECONDS} s", self.last)
             return
         took = process_time() - began
-        if took > self.tally.worst_seconds:
-            self.tally.worst_seconds, self.tally.worst_request = took, self.last
+        if took > self.results.worst_seconds:
+            self.results.worst_seconds, self.results.worst_request = took, self.last
         if took > SECONDS:
-            self.tally.fail(f"slow {method} {path}", f"the answer took {took:.1f} s of CPU", self.last)
-        self.tally.by_status[answer.status] += 1
+            self.results.fail(f"slow {method} {path}", f"the answer took {took:.1f} s of CPU", self.last)
+        self.results.by_status[answer.status] += 1
         if isinstance(answer, Watcher):
             self._keep(answer)
         elif answer.status in MISTAKES and AS_IN_KUBERNETES not in answer.body:
-            self.tally.fail(
+            self.results.fail(
                 f"{answer.status} {answer.body[:80]!r}", f"{answer.status} {answer.body[:500]!r}", self.last
             )
         elif b'"continue":"' in answer.body[:400]:
@@ -470,6 +470,6 @@ class Campaign:
         for _ in range(count):
             watcher, reading = self._watches.pop(0)
             if reading.done() and not reading.cancelled() and (error := reading.exception()) is not None:
-                self.tally.fail(f"watch {error!r}", f"a watch failed: {error!r}", self.last)
+                self.results.fail(f"watch {error!r}", f"a watch failed: {error!r}", self.last)
             watcher.close()
             reading.cancel()

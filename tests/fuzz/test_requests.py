@@ -11,10 +11,10 @@ REQUESTS = 1_500
 async def test_a_campaign_of_requests_ends_without_a_mistake_of_the_server() -> None:
     seed = chance().randrange(2**32)
     seconds = budget_seconds(0)
-    tally = await Campaign(seed).run(10**9 if seconds else REQUESTS, seconds or 60)
-    print(tally)
-    assert not tally.failures, "\n".join(f"{each.what}\n  {each.request}" for each in tally.failures.values())
-    assert {200, 201, 400, 404, 409, 422} <= tally.by_status.keys()
-    assert len(tally.kinds) > 50
-    assert len(tally.stored) > 15
-    assert sum(count for status, count in tally.by_status.items() if status < 300) > tally.requests / 8
+    results = await Campaign(seed).run(10**9 if seconds else REQUESTS, seconds or 60)
+    print(results)
+    assert not results.failures, "\n".join(f"{each.what}\n  {each.request}" for each in results.failures.values())
+    assert {200, 201, 400, 404, 409, 422} <= results.by_status.keys()
+    assert len(results.kinds) > 50
+    assert len(results.stored) > 15
+    assert sum(count for status, count in results.by_status.items() if status < 300) > results.requests / 8

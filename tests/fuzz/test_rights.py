@@ -17,7 +17,7 @@ import pytest
 from bosket.apiserver import ApiServer
 from bosket.apiserver.handlers.watch import Watcher
 from bosket.apiserver.request.resource_request import User
-from bosket.apiserver.store.entry import Event
+from bosket.apiserver.store.resource_store import Event
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import DEFINITIONS, MISTAKES

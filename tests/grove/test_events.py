@@ -261,7 +261,7 @@ async def test_a_replica_that_can_not_be_terminated_is_told() -> None:
         assert found["PodClique", "Warning", "AllScheduledReplicasLost"] >= 1
 
 
-STRANGERS = {
+FOREIGN_OBJECTS = {
     "PodClique": PodClique(metadata=ObjectMeta(name="s-0-a", namespace=NAMESPACE), spec=clique("a").spec),
     "PodCliqueScalingGroup": PodCliqueScalingGroup(
         metadata=ObjectMeta(name="s-0-g", namespace=NAMESPACE), spec=PodCliqueScalingGroupSpec(cliqueNames=("b",))
@@ -270,17 +270,17 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("kind", STRANGERS)
+@pytest.mark.parametrize("kind", FOREIGN_OBJECTS)
 async def test_a_name_that_is_somebody_elses_is_told(kind: str) -> None:
     """What has the name is left alone; when it is gone, all goes on."""
-    stranger = STRANGERS[kind]
+    foreign = FOREIGN_OBJECTS[kind]
     async with world(0, services=UNSCHEDULED) as grove, operator(grove.cluster, grove.cluster.server.transport()):
-        await grove.apply(stranger, _set())
+        await grove.apply(foreign, _set())
         await grove.settle()
         assert await _warned(grove) == {("PodCliqueSet", f"{kind}CreateOrUpdateFailed")}
         (error,) = await _errors(grove, PodCliqueSet, "s")
         assert error.code == f"ERR_CONFLICTING_{kind.upper()}"
-        assert error.description == f"{kind} {stranger.key} exists and is somebody else's"
-        await grove.client.delete(type(stranger), stranger.metadata.name, NAMESPACE)
+        assert error.description == f"{kind} {foreign.key} exists and is somebody else's"
+        await grove.client.delete(type(foreign), foreign.metadata.name, NAMESPACE)
         await grove.expect(4, 0)
         assert await _errors(grove, PodCliqueSet, "s") == []

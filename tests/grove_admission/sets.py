@@ -13,7 +13,7 @@ from bosket.api.grove.operator_configuration import OperatorConfiguration
 from bosket.api.grove.operator_configuration_file import parse_operator_configuration
 from bosket.api.object import ObjectMeta
 from bosket.grove.admission.defaults import completed
-from bosket.grove.admission.judges import check_set
+from bosket.grove.admission.review_handlers import check_set
 from bosket.runtime.webhook.verdict import Verdict
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bosket.api.admission import AdmissionRequest
 from bosket.grove.admission.authorizer import authorize
-from bosket.grove.admission.judges import check_set, complete_set, judge_binding
+from bosket.grove.admission.review_handlers import check_set, complete_set, review_binding
 from tests.grove_admission.sets import CONFIGURATION, Cluster, changed, clique, group, pcs
 
 TEXT = st.text(max_size=8)
@@ -59,5 +59,5 @@ def test_a_set_with_anything_anywhere_is_answered(place: str, value: Any, operat
         request = AdmissionRequest(operation=operation, object=new, oldObject=old)
         complete_set(request)
         check_set(request, CONFIGURATION, Cluster())
-        judge_binding(request, CONFIGURATION)
+        review_binding(request, CONFIGURATION)
         authorize(request, CONFIGURATION.authorizer, "operator", Cluster())

@@ -11,7 +11,7 @@ from bosket.api.authentication import UserInfo
 from bosket.api.grove.operator_configuration import AuthorizerConfiguration, OperatorConfiguration
 from bosket.api.meta import GroupVersionKind
 from bosket.grove.admission.authorizer import authorize
-from bosket.grove.admission.judges import AUTHORIZE, judges
+from bosket.grove.admission.review_handlers import AUTHORIZE, review_handlers
 from tests.grove_admission.sets import Cluster
 
 OPERATOR = "system:serviceaccount:grove:grove-operator"
@@ -91,7 +91,7 @@ def test_a_refusal_says_what_to_do_instead() -> None:
 def test_one_that_is_off_lets_everything_pass(enabled: bool) -> None:
     """Its webhook may still be registered: nobody must be locked out by that."""
     configuration = OperatorConfiguration(authorizer=AuthorizerConfiguration(enabled=enabled))
-    judge = judges(configuration, OPERATOR, PROTECTED)[AUTHORIZE]
+    review = review_handlers(configuration, OPERATOR, PROTECTED)[AUTHORIZE]
     old = {"metadata": {"name": "x", "namespace": "ml", "labels": MANAGED}}
     request = AdmissionRequest(operation="DELETE", name="x", namespace="ml", oldObject=old)
-    assert bool(judge(request).refusals) is enabled
+    assert bool(review(request).refusals) is enabled

@@ -8,7 +8,7 @@ import pytest
 
 from bosket.api.admission import AdmissionRequest
 from bosket.grove.admission.defaults import completed
-from bosket.grove.admission.judges import check_set
+from bosket.grove.admission.review_handlers import check_set
 from tests.grove_admission.sets import CONFIGURATION, Cluster, Json, changed, clique, group, judged, pcs, words
 
 C = "spec.template.cliques"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bosket.api.admission import AdmissionRequest
 from bosket.grove.admission.defaults import completed
-from bosket.grove.admission.judges import complete_set
+from bosket.grove.admission.review_handlers import complete_set
 from bosket.kube.patch import apply_json_patch
 from tests.grove_admission.sets import clique, group, pcs
 

@@ -91,7 +91,7 @@ def test_two_names_without_a_common_parent_are_told_of_both() -> None:
     )
 
 
-def test_a_wish_that_is_wider_than_the_rule_is_warned_about() -> None:
+def test_a_preferred_level_that_is_wider_than_the_required_one_is_warned_about() -> None:
     verdict = judged(with_constraints(pack("rack", "zone")))
     assert verdict.refusals == ()
     assert f"{T}.pack.preferred is coarser than {T}.pack.required and is redundant" in verdict.warnings

@@ -13,8 +13,10 @@ from tests.rig import NAMESPACE
 
 
 def liked(pod: Pod) -> list[tuple[str, int]]:
-    wishes = pod.spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution if _has(pod) else ()  # type: ignore[union-attr]
-    return [(each.preference.matchFields[0].values[0], each.weight) for each in wishes if each.preference.matchFields]
+    preferred = pod.spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution if _has(pod) else ()  # type: ignore[union-attr]
+    return [
+        (each.preference.matchFields[0].values[0], each.weight) for each in preferred if each.preference.matchFields
+    ]
 
 
 def _has(pod: Pod) -> bool:
@@ -47,7 +49,7 @@ def test_in_an_update_only_places_that_become_free_are_liked() -> None:
     assert liked(prefer_former_places(gang, member("g", "a", 2), former)) == [("n1", 100)]
 
 
-def test_other_wishes_stay() -> None:
+def test_other_preferences_stay() -> None:
     gang = pod_gang("g", part("a"), reuseReservationRef=referring("old"))
     own = PreferredSchedulingTerm(weight=1)
     affinity = Affinity(nodeAffinity=NodeAffinity(preferredDuringSchedulingIgnoredDuringExecution=(own,)))

@@ -168,8 +168,8 @@ def test_the_score_is_the_part_of_pods_that_share_a_domain() -> None:
     pods = [member("g", "a", 0, node="n1"), member("g", "a", 1, node="n2"), member("g", "b", 0, node="n1")]
     assert placement_score(pod_gang("g", part("a"), part("b")), pods, nodes) == 1.0
     assert placement_score(pod_gang("g", part("a"), part("b"), topologyConstraint=pack("zone")), pods, nodes) == 1.0
-    wish = pod_gang("g", part("a"), part("b"), topologyConstraint=pack("zone", "rack"))
-    assert placement_score(wish, pods, nodes) == 0.6667
+    gang = pod_gang("g", part("a"), part("b"), topologyConstraint=pack("zone", "rack"))
+    assert placement_score(gang, pods, nodes) == 0.6667
     config = TopologyConstraintGroupConfig(name="c", podGroupNames=("a",), topologyConstraint=pack("rack"))
     both = pod_gang("g", part("a"), part("b", topology=pack("rack")), topologyConstraintGroupConfigs=(config,))
     assert placement_score(both, pods, nodes) == 0.75

@@ -105,13 +105,13 @@ def test_volcano_is_told_levels_as_tiers(nodes: list[volcano.HyperNode], expecte
     assert spec.subGroupPolicy[0].networkTopology.mode == "soft"
 
 
-def test_volcano_refuses_what_no_tier_stands_for_and_leaves_wishes_out() -> None:
+def test_volcano_refuses_what_no_tier_stands_for_and_leaves_preferences_out() -> None:
     with pytest.raises(Refused, match="the gang must be in one domain of k/rack, and no tier of HyperNodes"):
         in_volcano(pod_gang("g", part("a"), annotations=IN_TOPOLOGY, topologyConstraint=pack("k/rack")), BINDING)
-    wish = pod_gang("g", part("a"), annotations=IN_TOPOLOGY, topologyConstraint=pack(preferred="k/rack"))
-    assert in_volcano(wish, BINDING).networkTopology is None
-    (untold,) = VOLCANO.sync(wish, around(VOLCANO, related=(BINDING,))).left_out
-    assert untold.startswith("the gang prefers one domain of k/rack")
+    gang = pod_gang("g", part("a"), annotations=IN_TOPOLOGY, topologyConstraint=pack(preferred="k/rack"))
+    assert in_volcano(gang, BINDING).networkTopology is None
+    (left_out,) = VOLCANO.sync(gang, around(VOLCANO, related=(BINDING,))).left_out
+    assert left_out.startswith("the gang prefers one domain of k/rack")
 
 
 def test_volcano_refuses_to_keep_some_parts_together() -> None:
@@ -222,10 +222,10 @@ def test_yunikorn_pods_tell_of_the_whole_gang() -> None:
 
 def test_yunikorn_refuses_topology_that_must_hold() -> None:
     gang = pod_gang("g", part("a", topology=pack("k/rack")))
-    with pytest.raises(Refused, match="a must be in one domain of k/rack; YuniKorn can't be told of topology"):
+    with pytest.raises(Refused, match="a must be in one domain of k/rack; YuniKorn has no topology constraints"):
         YUNIKORN.sync(gang, around(YUNIKORN))
-    (untold,) = YUNIKORN.sync(pod_gang("g", part("a", topology=pack(preferred="k/rack"))), around(YUNIKORN)).left_out
-    assert untold.startswith("a prefers one domain of k/rack")
+    (left_out,) = YUNIKORN.sync(pod_gang("g", part("a", topology=pack(preferred="k/rack"))), around(YUNIKORN)).left_out
+    assert left_out.startswith("a prefers one domain of k/rack")
 
 
 def test_yunikorn_must_know_what_all_pods_ask_for() -> None:

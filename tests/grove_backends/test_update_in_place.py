@@ -78,8 +78,8 @@ async def every_reference(client: Client) -> AsyncIterator[set[NamespacedName | 
 
 def liked(pod: Pod) -> set[str]:
     affinity = pod.spec.affinity and pod.spec.affinity.nodeAffinity
-    wishes = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity else ()
-    return {value for each in wishes for field in each.preference.matchFields for value in field.values}
+    preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity else ()
+    return {value for each in preferred for field in each.preference.matchFields for value in field.values}
 
 
 async def test_pods_of_an_update_ask_for_the_places_of_their_predecessors() -> None:
@@ -104,8 +104,8 @@ async def test_pods_of_an_update_ask_for_the_places_of_their_predecessors() -> N
             await until(clock, all_are_new)
             assert referred == {None, NamespacedName(namespace=NAMESPACE, name="s-0")}
         places = {each.spec.nodeName for each in before.values()}
-        wishes = [liked(each) for each in (await running(client)).values()]
-        assert all(each and each <= places for each in wishes), wishes
+        preferred = [liked(each) for each in (await running(client)).values()]
+        assert all(each and each <= places for each in preferred), preferred
 
         async def is_over() -> bool:
             return (await client.get(PodGang, "s-0", NAMESPACE)).spec.reuseReservationRef is None

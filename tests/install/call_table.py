@@ -203,7 +203,7 @@ def owner_rights() -> set[Right]:
 def owned_rights() -> set[Right]:
     """To follow, make and delete objects of the operator's kinds where the services live.
 
-    Webhook configurations are everybody's: only those of Bosket may be touched. Server-side apply creates, too.
+    Webhook configurations are everybody's: only those of Bosket may be changed. Server-side apply creates, too.
     """
     rights: set[Right] = set()
     for kind in KINDS:

@@ -16,11 +16,12 @@ import pytest
 from aiohttp import web
 
 from bosket.api.core import Pod
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.client import Client
 from bosket.kube.credentials import Certificate, Credential, FixedCredential, bearer
 from bosket.kube.errors import ConfigError, TransportError, Unauthorized
 from bosket.kube.http import HttpTransport
-from bosket.kube.kubeconfig import ClusterConfig, connect
+from bosket.kube.kubeconfig import connect
 from bosket.kube.transport import Request
 from tests.kube.certificates import Authority
 from tests.kube.scripted import bookmark, event, pod

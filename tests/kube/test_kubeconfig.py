@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.credentials import Credential, bearer
 from bosket.kube.errors import ConfigError
-from bosket.kube.kubeconfig import ClusterConfig, find, in_cluster, load
+from bosket.kube.kubeconfig import find, in_cluster, load
 
 PEM = b"-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
 KEY = b"-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n"

@@ -73,30 +73,30 @@ EXPECTED = (
 )
 
 
-def test_an_answer_is_read_and_what_is_new_in_it_is_skipped():
+def test_an_answer_is_read_and_what_is_new_in_it_is_skipped() -> None:
     assert decode_list(ANSWER) == [POD]
     assert decode_list(b"") == []
     fixed = varint(20 << 3 | 5) + bytes(4) + varint(21 << 3 | 1) + bytes(8)
     assert decode_list(ANSWER + fixed) == [POD]
 
 
-def test_numbers_one_by_one_mean_the_same_as_packed_ones():
+def test_numbers_one_by_one_mean_the_same_as_packed_ones() -> None:
     container = part(3, 0) + part(3, 2) + part(3, 300)
     (found,) = decode_list(part(1, part(3, container)))
     assert found.containers[0].cpus == (0, 2, 300)
 
 
 @pytest.mark.parametrize("data", [ANSWER[:-1], b"\x0a", b"\x0b", b"\xff" * 11, part(1, 5), part(1, part(1, b"\xff"))])
-def test_what_is_no_answer_is_said(data):
+def test_what_is_no_answer_is_said(data: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         decode_list(data)
 
 
-def test_resources_are_counted_by_the_zone_they_are_in():
+def test_resources_are_counted_by_the_zone_they_are_in() -> None:
     assert annotation_of(placement_of(POD, CPU_ZONES)) == EXPECTED
 
 
-def test_what_is_in_several_zones_or_none_belongs_to_nobody():
+def test_what_is_in_several_zones_or_none_belongs_to_nobody() -> None:
     container = ContainerResources(
         (Devices("nvidia.com/gpu", ("a",), (0, 1)), Devices("example.com/nic", ("b",), ())),
         (99,),
@@ -105,7 +105,7 @@ def test_what_is_in_several_zones_or_none_belongs_to_nobody():
     assert placement_of(PodResources("ml", "p", (container,)), CPU_ZONES) == {}
 
 
-def test_containers_of_a_pod_are_added_up_and_zones_are_in_order_of_their_names():
+def test_containers_of_a_pod_are_added_up_and_zones_are_in_order_of_their_names() -> None:
     each = ContainerResources((), (0, 2), (Memory("", 4096, (10,)), Memory("hugepages-2Mi", 4096, (2,))))
     placement = placement_of(PodResources("ml", "p", (each, each)), CPU_ZONES)
     written = msgspec.json.decode(annotation_of(placement))
@@ -114,7 +114,7 @@ def test_containers_of_a_pod_are_added_up_and_zones_are_in_order_of_their_names(
     assert written[2]["amount"] == {"memory": "8192"}
 
 
-def test_cpus_are_found_in_sysfs(tmp_path: Path):
+def test_cpus_are_found_in_sysfs(tmp_path: Path) -> None:
     root = tmp_path / "devices/system/node"
     for zone, text in (("node0", "0-2,8\n"), ("node1", " 3, 10-11\n"), ("node2", "\n")):
         (root / zone).mkdir(parents=True)
@@ -123,7 +123,7 @@ def test_cpus_are_found_in_sysfs(tmp_path: Path):
     assert read_cpu_zones(tmp_path) == {0: 0, 1: 0, 2: 0, 8: 0, 3: 1, 10: 1, 11: 1}
 
 
-def test_unreadable_cpus_are_told_with_the_file(tmp_path: Path):
+def test_unreadable_cpus_are_told_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(UnreadableCpus, match="devices/system/node: No such file"):
         read_cpu_zones(tmp_path)
     zone = tmp_path / "devices/system/node/node0"
@@ -172,7 +172,7 @@ async def kubelet(path: Path, *frames: bytes) -> AsyncIterator[list[bytes]]:
 SETTINGS, HEADERS, TRAILERS = frame(4, 0, 0, b""), frame(1, 4, 1, b"\x88"), frame(1, 5, 1, b"\x88")
 
 
-async def test_a_call_is_answered_in_several_frames_among_others(tmp_path: Path):
+async def test_a_call_is_answered_in_several_frames_among_others(tmp_path: Path) -> None:
     data = message(ANSWER)
     padded = frame(0, 8, 1, b"\x03" + data[20:] + bytes(3))
     frames = (
@@ -200,14 +200,16 @@ async def test_a_call_is_answered_in_several_frames_among_others(tmp_path: Path)
         ((HEADERS, frame(0, 0, 1, message(b"\x0b")), TRAILERS), "wire type 3"),
     ],
 )
-async def test_a_kubelet_that_does_not_answer_is_told_with_its_socket(tmp_path: Path, frames, words):
+async def test_a_kubelet_that_does_not_answer_is_told_with_its_socket(
+    tmp_path: Path, frames: tuple[bytes, ...], words: str
+) -> None:
     async with kubelet(tmp_path / "s", *frames):
         with pytest.raises(KubeletUnreachable, match=words) as caught:
             await KubeletSocket(tmp_path / "s").list()
     assert str(tmp_path / "s") in str(caught.value)
 
 
-async def test_a_socket_that_is_not_there_or_silent_is_told(tmp_path: Path):
+async def test_a_socket_that_is_not_there_or_silent_is_told(tmp_path: Path) -> None:
     with pytest.raises(KubeletUnreachable, match="No such file"):
         await KubeletSocket(tmp_path / "none").list()
     async with kubelet(tmp_path / "s", SETTINGS):
@@ -258,7 +260,7 @@ async def a_node(*names: str) -> Rig:
 
 
 @pytest.mark.looptime
-async def test_pods_are_annotated_once_and_again_when_something_changes():
+async def test_pods_are_annotated_once_and_again_when_something_changes() -> None:
     rig = await a_node("a", "b")
     source = Scripted()
     source.pods = [has("a", 0, 1), has("b"), has("not-there", 2)]
@@ -275,7 +277,7 @@ async def test_pods_are_annotated_once_and_again_when_something_changes():
 
 
 @pytest.mark.looptime
-async def test_what_somebody_else_changed_is_repaired_within_a_minute():
+async def test_what_somebody_else_changed_is_repaired_within_a_minute() -> None:
     rig = await a_node("a")
     source = Scripted()
     source.pods = [has("a", 0)]
@@ -291,7 +293,7 @@ async def test_what_somebody_else_changed_is_repaired_within_a_minute():
 
 
 @pytest.mark.looptime
-async def test_a_kubelet_that_is_down_is_asked_again():
+async def test_a_kubelet_that_is_down_is_asked_again() -> None:
     rig = await a_node("a")
     source = Scripted()
     source.is_down = True
@@ -304,7 +306,9 @@ async def test_a_kubelet_that_is_down_is_asked_again():
         assert await observed(rig, "a") is not None
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
+def test_the_command_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NODE_NAME", raising=False)
     assert main(["run", "numa-exporter"]) == 2
     assert "give --node-name, or set NODE_NAME" in capsys.readouterr().err

@@ -11,12 +11,15 @@ from msgspec.structs import replace
 
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.batch import Job
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest
+from bosket.api.kai.podgroup import PodGroup
 from bosket.api.node_topology import NodeResourceTopology
+from bosket.runtime.service import Environment
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.loop import service
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped
@@ -28,15 +31,15 @@ from tests.numa.zoned import aligning, guaranteed, seen_in, zones_by_pod
 from tests.rig import NAMESPACE, Rig, make_rig
 
 
-def scheduler(environment):
+def scheduler(environment: Environment) -> Scheduler:
     return service(environment, Options(configuration=aligning()))
 
 
-def member(name: str):
+def member(name: str) -> Pod:
     return pod(name, NAMESPACE).cpu("3").memory("1Gi").guaranteed().of_group(name).build()
 
 
-def group(name: str):
+def group(name: str) -> PodGroup:
     return pod_group(name, namespace=NAMESPACE)
 
 
@@ -51,7 +54,7 @@ async def expected_in(rig: Rig, name: str) -> list[str]:
 
 
 @pytest.mark.looptime
-async def test_a_definition_that_is_installed_later_is_found_and_a_topology_that_goes_is_forgotten():
+async def test_a_definition_that_is_installed_later_is_found_and_a_topology_that_goes_is_forgotten() -> None:
     rig = await make_rig([node("n"), queue("q"), group("a"), member("a")])
     zones = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
     async with rig.running(scheduler):
@@ -69,7 +72,7 @@ async def test_a_definition_that_is_installed_later_is_found_and_a_topology_that
 
 
 @pytest.mark.looptime
-async def test_a_topology_that_changes_is_followed():
+async def test_a_topology_that_changes_is_followed() -> None:
     rig = await make_rig([node("n"), queue("q")])
     await rig.client.create(definition())
     await rig.client.create(numa_zones("n", {"cpu": "2"}, {"cpu": "2"}))
@@ -85,7 +88,7 @@ async def test_a_topology_that_changes_is_followed():
         assert await expected_in(rig, "a") == ["node-1"]
 
 
-def test_a_recording_keeps_zones_and_who_is_in_them():
+def test_a_recording_keeps_zones_and_who_is_in_them() -> None:
     running = seen_in(guaranteed("r").running_on("n"), {"node-0": {"cpu": "3"}})
     state = state_of(
         [
@@ -98,7 +101,7 @@ def test_a_recording_keeps_zones_and_who_is_in_them():
     assert zones_by_pod(decisions) == {"g": {"node-1": {"cpu": "3"}}}
 
 
-def test_the_example_is_the_definition_that_schedulers_read():
+def test_the_example_is_the_definition_that_schedulers_read() -> None:
     examples = Path(__file__).parents[2] / "examples" / "numa"
     written = yaml.safe_load((examples / "00-definition.yaml").read_text())
     assert msgspec.convert(written, CustomResourceDefinition) == definition()

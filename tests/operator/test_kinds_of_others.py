@@ -60,10 +60,10 @@ async def define(rig: Rig, *resources: AnyResource) -> None:
 @pytest.mark.looptime
 async def test_what_is_missing_is_named_and_made_when_it_comes() -> None:
     rig = await make_scene()
-    wish = config(prometheus=PrometheusConfig(enabled=True), global_=GlobalConfig(vpa=VPASpec(enabled=True)))
-    await rig.apply(wish, shard())
+    wanted = config(prometheus=PrometheusConfig(enabled=True), global_=GlobalConfig(vpa=VPASpec(enabled=True)))
+    await rig.apply(wanted, shard())
     async with rig.running(service):
-        told = await condition(rig, wish, "DependenciesFulfilled", "False")
+        told = await condition(rig, wanted, "DependenciesFulfilled", "False")
         assert told.reason == "dependencies_missing"
         assert told.message.splitlines() == [
             "ServiceMonitor (monitoring.coreos.com/v1) is not served by the API server: install Prometheus Operator",
@@ -71,9 +71,9 @@ async def test_what_is_missing_is_named_and_made_when_it_comes() -> None:
             "VerticalPodAutoscaler (autoscaling.k8s.io/v1) is not served by the API server: "
             "install the vertical pod autoscaler",
         ]
-        await condition(rig, wish, "Deployed", "True")  # all the rest
+        await condition(rig, wanted, "Deployed", "True")  # all the rest
         await define(rig, SERVICE_MONITOR, PROMETHEUS, AUTOSCALER)
-        await condition(rig, wish, "DependenciesFulfilled", "True")
+        await condition(rig, wanted, "DependenciesFulfilled", "True")
         await condition(rig, shard(), "DependenciesFulfilled", "True")
         assert await names(rig, SERVICE_MONITOR) == ALL_SERVICES
         assert await names(rig, AUTOSCALER) == ALL_SERVICES
@@ -162,8 +162,8 @@ async def test_a_burst_of_changes_does_not_use_up_the_failures_that_a_prometheus
 
     monkeypatch.setattr("bosket.services.operator.prometheus_probe.probe", probe)
     rules = ExternalPrometheusHealthProbe(interval=100, maxRetries=3)
-    wish = PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules)
-    await rig.apply(config(prometheus=wish))
+    wanted = PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules)
+    await rig.apply(config(prometheus=wanted))
     async with rig.running(service):
         await condition(rig, config(), "DependenciesFulfilled", "True")
         is_down = True

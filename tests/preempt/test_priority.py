@@ -9,7 +9,7 @@ PREEMPT = configured("allocate", "preempt")
 CLASSES = [priority_class(name, value) for name, value in (("low", 10), ("mid", 50), ("high", 90), ("build", 100))]
 
 
-def test_a_job_of_higher_priority_takes_the_place_of_one_of_lower():
+def test_a_job_of_higher_priority_takes_the_place_of_one_of_lower() -> None:
     decisions = decided(
         node("n1", gpus=1),
         queue("q"),
@@ -25,7 +25,7 @@ def test_a_job_of_higher_priority_takes_the_place_of_one_of_lower():
 
 
 @pytest.mark.parametrize(("running", "pending"), [("mid", "mid"), ("high", "mid"), ("build", "build")])
-def test_one_of_equal_or_higher_priority_stays(running, pending):
+def test_one_of_equal_or_higher_priority_stays(running: str, pending: str) -> None:
     decisions = decided(
         node("n1", gpus=1),
         queue("q"),
@@ -37,7 +37,7 @@ def test_one_of_equal_or_higher_priority_stays(running, pending):
     assert evictions(decisions) == {}
 
 
-def test_one_of_lower_priority_in_another_queue_stays():
+def test_one_of_lower_priority_in_another_queue_stays() -> None:
     decisions = decided(
         node("n1", gpus=1),
         [queue("q"), queue("other", quota=0)],
@@ -49,7 +49,7 @@ def test_one_of_lower_priority_in_another_queue_stays():
     assert evictions(decisions) == {}
 
 
-def test_a_non_preemptible_job_stays_whatever_its_priority():
+def test_a_non_preemptible_job_stays_whatever_its_priority() -> None:
     decisions = decided(
         node("n1", gpus=1),
         queue("q"),
@@ -61,7 +61,7 @@ def test_a_non_preemptible_job_stays_whatever_its_priority():
     assert evictions(decisions) == {}
 
 
-def test_of_several_the_lowest_priority_goes_and_of_these_the_youngest():
+def test_of_several_the_lowest_priority_goes_and_of_these_the_youngest() -> None:
     decisions = decided(
         node("n1", gpus=3),
         queue("q"),
@@ -75,7 +75,7 @@ def test_of_several_the_lowest_priority_goes_and_of_these_the_youngest():
     assert evictions(decisions) == {"low-young-0": "new"}
 
 
-def test_no_more_go_than_it_takes():
+def test_no_more_go_than_it_takes() -> None:
     decisions = decided(
         node("n1", gpus=4),
         queue("q"),
@@ -87,7 +87,7 @@ def test_no_more_go_than_it_takes():
     assert evictions(decisions) == {"low3-0": "new", "low2-0": "new"}
 
 
-def test_a_gang_takes_nothing_when_it_cannot_have_all_it_needs():
+def test_a_gang_takes_nothing_when_it_cannot_have_all_it_needs() -> None:
     decisions = decided(
         node("n1", gpus=3),
         queue("q"),
@@ -100,7 +100,7 @@ def test_a_gang_takes_nothing_when_it_cannot_have_all_it_needs():
     assert evictions(decisions) == {}
 
 
-def test_fair_shares_play_no_part_inside_a_queue():
+def test_fair_shares_play_no_part_inside_a_queue() -> None:
     """The queue holds all of a cluster of which it may have nothing."""
     decisions = decided(
         node("n1", gpus=1),
@@ -113,7 +113,7 @@ def test_fair_shares_play_no_part_inside_a_queue():
     assert evictions(decisions) == {"old-0": "new"}
 
 
-def test_a_limit_that_victims_leave_room_below_is_no_obstacle():
+def test_a_limit_that_victims_leave_room_below_is_no_obstacle() -> None:
     decisions = decided(
         node("n1", gpus=4),
         queue("q", limit=1),
@@ -125,7 +125,7 @@ def test_a_limit_that_victims_leave_room_below_is_no_obstacle():
     assert evictions(decisions) == {"old-0": "new"}, "there is room on the node, but not in the queue"
 
 
-def test_a_victim_that_finds_another_place_is_moved():
+def test_a_victim_that_finds_another_place_is_moved() -> None:
     """Only on n1 is there room for 2, once the small job is gone from there; it fits onto n2."""
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=1)],
@@ -139,7 +139,7 @@ def test_a_victim_that_finds_another_place_is_moved():
     assert pipelines(decisions) == {"new-0": "n1", "small-0": "n2"}
 
 
-def test_a_job_that_grows_takes_the_place_of_extras_of_lower_priority():
+def test_a_job_that_grows_takes_the_place_of_extras_of_lower_priority() -> None:
     decisions = decided(
         node("n1", gpus=4),
         queue("q"),
@@ -152,7 +152,7 @@ def test_a_job_that_grows_takes_the_place_of_extras_of_lower_priority():
     assert pipelines(decisions) == {"high-1": "n1"}
 
 
-def test_a_job_never_evicts_its_own_pods():
+def test_a_job_never_evicts_its_own_pods() -> None:
     decisions = decided(
         node("n1", gpus=1),
         queue("q"),
@@ -163,7 +163,7 @@ def test_a_job_never_evicts_its_own_pods():
     assert evictions(decisions) == {}
 
 
-def test_nobody_is_evicted_for_room_beside_one_who_is_only_promised_a_shared_gpu():
+def test_nobody_is_evicted_for_room_beside_one_who_is_only_promised_a_shared_gpu() -> None:
     """`first` gets the GPU of n0; `second` would fit beside it, and whoever runs on n1 is no help to anybody."""
     sharing = [
         each

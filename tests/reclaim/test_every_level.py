@@ -1,16 +1,20 @@
 """Queues are compared where the paths to them part, and shares are kept at every level of the tree."""
 
+from typing import Any
+
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import configured, decided, evictions
 
 RECLAIM = configured("allocate", "reclaim")
 
 
-def running(name, of, **group):
+def running(name: str, of: int, **group: Any) -> list[KubeObject]:
     return [each for i in range(of) for each in job(f"{name}{i}", on="n1", **group)]
 
 
-def departments(quota_1, quota_2):
+def departments(quota_1: int, quota_2: int) -> list[Queue | list[Queue]]:
     return [
         queue("d1", quota=quota_1, weight=0),
         queue("d2", quota=quota_2, weight=0),
@@ -18,7 +22,7 @@ def departments(quota_1, quota_2):
     ]
 
 
-def test_a_department_within_its_quota_takes_from_one_that_is_beyond_its_own():
+def test_a_department_within_its_quota_takes_from_one_that_is_beyond_its_own() -> None:
     decisions = decided(
         node("n1", gpus=6),
         *departments(3, 3),
@@ -30,7 +34,7 @@ def test_a_department_within_its_quota_takes_from_one_that_is_beyond_its_own():
     assert evictions(decisions) == {"y3-0": "new"}
 
 
-def test_a_department_at_its_quota_takes_nothing_from_another_though_its_own_queue_is_far_below():
+def test_a_department_at_its_quota_takes_nothing_from_another_though_its_own_queue_is_far_below() -> None:
     decisions = decided(
         node("n1", gpus=6),
         *departments(3, 3),
@@ -42,7 +46,7 @@ def test_a_department_at_its_quota_takes_nothing_from_another_though_its_own_que
     assert evictions(decisions) == {}
 
 
-def test_inside_a_department_the_queues_of_the_department_are_compared():
+def test_inside_a_department_the_queues_of_the_department_are_compared() -> None:
     """`d1` as a whole is far beyond its quota; what counts between its queues are their own."""
     decisions = decided(
         node("n1", gpus=4),
@@ -55,7 +59,7 @@ def test_inside_a_department_the_queues_of_the_department_are_compared():
     assert evictions(decisions) == {"x3-0": "new"}
 
 
-def test_queues_at_the_top_may_have_no_parent_at_all_while_others_have():
+def test_queues_at_the_top_may_have_no_parent_at_all_while_others_have() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("top", quota=2), queue("d2", quota=2), queue("d2-a", parent="d2", quota=2)],
@@ -66,7 +70,7 @@ def test_queues_at_the_top_may_have_no_parent_at_all_while_others_have():
     assert evictions(decisions) == {"x3-0": "new"}
 
 
-def test_three_levels_deep_it_is_the_top_that_parts_them():
+def test_three_levels_deep_it_is_the_top_that_parts_them() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("l", quota=2, weight=0), queue("r", quota=2, weight=0)],
@@ -79,8 +83,8 @@ def test_three_levels_deep_it_is_the_top_that_parts_them():
     assert evictions(decisions) == {"x3-0": "new0", "x2-0": "new1"}, "the leaf's quota is 4, but that of `r` is 2"
 
 
-def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level():
-    def cluster(top):
+def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level() -> None:
+    def cluster(top: int) -> list[KubeObject | list[KubeObject]]:
         return [
             node("n1", gpus=6),
             [queue("d1", quota=top), queue("d2", quota=2), queue("d1-a", parent="d1", quota=3)],
@@ -97,7 +101,7 @@ def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level():
     assert evictions(decided(*cluster(top=2), configuration=RECLAIM)) == {"y5-0": "new0", "y4-0": "new1"}
 
 
-def test_a_limit_above_is_not_exceeded_by_reclaiming():
+def test_a_limit_above_is_not_exceeded_by_reclaiming() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("d1", quota=4, limit=1), queue("d1-a", parent="d1", quota=2), queue("d2", quota=0)],

@@ -1,10 +1,11 @@
 """A victim that finds another place is moved; it loses nothing, and that is what counts for fairness."""
 
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines
 
 
-def cluster(quota):
+def cluster(quota: int) -> list[list[KubeObject]]:
     """`a` holds 2 GPUs, spread over both nodes; `b` wants a whole node, and there is room to move together."""
     return [
         [node("n1", gpus=2), node("n2", gpus=2)],
@@ -15,23 +16,23 @@ def cluster(quota):
     ]
 
 
-def test_a_job_may_be_moved_out_of_the_way_though_its_queue_is_at_its_quota():
+def test_a_job_may_be_moved_out_of_the_way_though_its_queue_is_at_its_quota() -> None:
     decisions = decided(*cluster(quota=2), configuration=configured("allocate", "reclaim"))
     assert evictions(decisions) == {"a2-0": "b"}
     assert pipelines(decisions) == {"b-0": "n2", "a2-0": "n1"}
 
 
-def test_a_moved_victim_counts_as_reclaimed_when_it_is_configured_so():
+def test_a_moved_victim_counts_as_reclaimed_when_it_is_configured_so() -> None:
     strict = configured("allocate", "reclaim", allow_consolidating_reclaim=False)
     assert evictions(decided(*cluster(quota=2), configuration=strict)) == {}
     assert evictions(decided(*cluster(quota=1), configuration=strict)) == {"a2-0": "b"}
 
 
-def test_jobs_of_a_queue_below_its_quota_are_not_even_moved():
+def test_jobs_of_a_queue_below_its_quota_are_not_even_moved() -> None:
     assert evictions(decided(*cluster(quota=3), configuration=configured("allocate", "reclaim"))) == {}
 
 
-def test_a_victim_that_fits_where_it_was_is_spared():
+def test_a_victim_that_fits_where_it_was_is_spared() -> None:
     """The younger job comes first and isn't enough; with the older one gone there is room for it again."""
     decisions = decided(
         node("n1", gpus=3),
@@ -45,7 +46,7 @@ def test_a_victim_that_fits_where_it_was_is_spared():
     assert pipelines(decisions) == {"b-0": "n1"}
 
 
-def test_a_pod_that_waits_may_take_the_place_of_one_of_its_own_job():
+def test_a_pod_that_waits_may_take_the_place_of_one_of_its_own_job() -> None:
     """The leader of a job (by its label) waits, a worker runs: evicted and placed again, the leader goes first."""
     worker = pod("a-worker").gpu(2).of_group("a").running_on("n1").build()
     leader = pod("a-z").gpu(1).of_group("a").label("kai.scheduler/task-priority", "1").build()

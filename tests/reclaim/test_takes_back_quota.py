@@ -1,17 +1,20 @@
 """A queue takes back what it is entitled to from queues that hold more than theirs, and no more than that."""
 
+from typing import Any
+
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines, placements
 
 RECLAIM = configured("allocate", "reclaim")
 
 
-def running(name, of, **group):
+def running(name: str, of: int, **group: Any) -> list[KubeObject]:
     """One-pod jobs `name0`, `name1`… with one GPU each, each younger than the one before."""
     return [each for i in range(of) for each in job(f"{name}{i}", on="n1", **group)]
 
 
-def test_what_a_queue_holds_beyond_its_share_goes_to_one_that_is_below_its_own():
+def test_what_a_queue_holds_beyond_its_share_goes_to_one_that_is_below_its_own() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("a", quota=2), queue("b", quota=2)],
@@ -24,7 +27,7 @@ def test_what_a_queue_holds_beyond_its_share_goes_to_one_that_is_below_its_own()
     assert placements(decisions) == {}, "nothing is bound before the victim is gone"
 
 
-def test_a_queue_takes_back_up_to_its_quota_job_by_job():
+def test_a_queue_takes_back_up_to_its_quota_job_by_job() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("a", quota=2), queue("b", quota=2)],
@@ -36,7 +39,7 @@ def test_a_queue_takes_back_up_to_its_quota_job_by_job():
     assert pipelines(decisions) == {"b0-0": "n1", "b1-0": "n1"}
 
 
-def test_a_queue_without_over_quota_weight_takes_nothing_beyond_its_quota():
+def test_a_queue_without_over_quota_weight_takes_nothing_beyond_its_quota() -> None:
     decisions = decided(
         node("n1", gpus=6),
         [queue("a", quota=2), queue("b", quota=2, weight=0)],
@@ -48,7 +51,7 @@ def test_a_queue_without_over_quota_weight_takes_nothing_beyond_its_quota():
     assert evictions(decisions) == {}
 
 
-def test_over_quota_shares_are_taken_back_as_well():
+def test_over_quota_shares_are_taken_back_as_well() -> None:
     """Without quotas the cluster is shared by weight: 6 GPUs for two queues are 3 each."""
     decisions = decided(
         node("n1", gpus=6),
@@ -60,7 +63,7 @@ def test_over_quota_shares_are_taken_back_as_well():
     assert evictions(decisions) == {"a5-0": "b0", "a4-0": "b1", "a3-0": "b2"}
 
 
-def test_a_queue_within_its_quota_loses_nothing_to_one_that_is_within_its_share():
+def test_a_queue_within_its_quota_loses_nothing_to_one_that_is_within_its_share() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("a", quota=4), queue("b", quota=4)],
@@ -71,7 +74,7 @@ def test_a_queue_within_its_quota_loses_nothing_to_one_that_is_within_its_share(
     assert evictions(decisions) == {}
 
 
-def test_a_queue_does_not_reclaim_from_itself():
+def test_a_queue_does_not_reclaim_from_itself() -> None:
     decisions = decided(
         node("n1", gpus=2),
         queue("a", quota=4),
@@ -82,7 +85,7 @@ def test_a_queue_does_not_reclaim_from_itself():
     assert evictions(decisions) == {}
 
 
-def test_priorities_play_no_part_between_queues():
+def test_priorities_play_no_part_between_queues() -> None:
     from bosket.testing.build import priority_class
 
     decisions = decided(
@@ -96,7 +99,7 @@ def test_priorities_play_no_part_between_queues():
     assert evictions(decisions) == {"a3-0": "b"}
 
 
-def test_a_gang_gets_its_minimum_as_a_whole_or_takes_nothing():
+def test_a_gang_gets_its_minimum_as_a_whole_or_takes_nothing() -> None:
     cluster = [
         node("n1", gpus=4),
         [queue("a", quota=1), queue("b", quota=3)],
@@ -109,7 +112,7 @@ def test_a_gang_gets_its_minimum_as_a_whole_or_takes_nothing():
     assert evictions(too_large) == {}
 
 
-def test_extras_are_reclaimed_for_as_well_one_at_a_time_while_the_share_lasts():
+def test_extras_are_reclaimed_for_as_well_one_at_a_time_while_the_share_lasts() -> None:
     """`b` runs its minimum of 1 and wants 3 more, of which its quota of 3 allows 2: one action takes one step."""
     decisions = decided(
         node("n1", gpus=4),
@@ -122,7 +125,7 @@ def test_extras_are_reclaimed_for_as_well_one_at_a_time_while_the_share_lasts():
     assert pipelines(decisions) == {"b-1": "n1"}
 
 
-def test_without_a_plugin_that_knows_about_shares_nobody_may_reclaim():
+def test_without_a_plugin_that_knows_about_shares_nobody_may_reclaim() -> None:
     from dataclasses import replace
 
     plugins = tuple(each for each in RECLAIM.plugins if each.name != "proportion")

@@ -75,7 +75,7 @@ async def test_a_client_refuses_a_name_that_the_certificate_does_not_carry(tmp_p
         await converse(*contexts, "elsewhere.example")
 
 
-async def test_a_server_refuses_to_be_spoken_to_as_a_client_and_by_strangers(tmp_path: Path) -> None:
+async def test_a_server_refuses_to_be_spoken_to_as_a_client_and_with_a_foreign_certificate(tmp_path: Path) -> None:
     authority = make_authority("bosket")
     only_client = authority.issue("admin", ips=("127.0.0.1",), client=True)
     contexts = server_context(tmp_path, authority, only_client), client_context(tmp_path, authority, only_client)

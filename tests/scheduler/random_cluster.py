@@ -98,7 +98,7 @@ class RandomCluster:
         for name in (f"g{number}" for number in range(self.jobs)):
             objects += _job(self._dice(name), name, leaves, names, states, sharing=self.sharing, close=self.close)
         for name in names:
-            objects += _strangers(self._dice(f"on {name}"), name, releasing=self.releasing)
+            objects += _pods_of_other_schedulers(self._dice(f"on {name}"), name, releasing=self.releasing)
         return objects
 
     def _dice(self, name: str) -> Random:
@@ -137,7 +137,7 @@ def _node(dice: Random, name: str) -> Node:
     return cordoned(made) if dice.random() < 0.1 else made
 
 
-def _strangers(dice: Random, where: str, *, releasing: bool) -> list[Pod]:
+def _pods_of_other_schedulers(dice: Random, where: str, *, releasing: bool) -> list[Pod]:
     """Pods of nobody's job: some stay, some go and leave much room behind."""
     made = []
     if dice.random() < 0.1:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,11 +67,11 @@ tiers:
 """
 
 
-def parse(text, report=None):
+def parse(text: str, report: Callable[..., Any] | None = None) -> Configuration:
     return parse_configuration(text, known_actions=ACTIONS, report=report)
 
 
-def test_everything_in_the_file_is_read_and_tiers_are_flattened():
+def test_everything_in_the_file_is_read_and_tiers_are_flattened() -> None:
     found = parse(TEXT)
     assert found.actions == ("allocate", "reclaim")
     assert found.plugins == (PluginChoice("predicates"), PluginChoice("nodeplacement", {"cpu": "spread"}))
@@ -84,7 +86,7 @@ def test_everything_in_the_file_is_read_and_tiers_are_flattened():
     assert found.usage_db.usageParams.tumblingWindowStartTime == "2026-01-02T03:04:05Z"
 
 
-def test_what_is_missing_has_its_default_one_by_one():
+def test_what_is_missing_has_its_default_one_by_one() -> None:
     assert parse("") == Configuration()
     only_actions = parse("actions: reclaim")
     assert only_actions == Configuration(actions=("reclaim",))
@@ -92,12 +94,12 @@ def test_what_is_missing_has_its_default_one_by_one():
     assert only_plugins == Configuration(plugins=(PluginChoice("predicates"),))
 
 
-def test_a_default_budget_speaks_for_all_generators_that_are_not_named():
+def test_a_default_budget_speaks_for_all_generators_that_are_not_named() -> None:
     budgets = parse("scenarioSearchBudgets: {maxGeneratorSearchDuration: {default: 0s}}").search_budgets
     assert budgets.generator == {"default": 0.0}
 
 
-def test_what_is_written_down_is_read_back_as_it_was():
+def test_what_is_written_down_is_read_back_as_it_was() -> None:
     for configuration in (parse(TEXT), parse(KAI_DEFAULT), Configuration()):
         assert configuration_from(configuration_document(configuration)) == configuration
 
@@ -110,19 +112,19 @@ def test_what_is_written_down_is_read_back_as_it_was():
         ("prometheus:9090", "prometheus:9090"),
     ],
 )
-def test_credentials_in_an_address_are_not_written_down(address, written):
+def test_credentials_in_an_address_are_not_written_down(address: str, written: str) -> None:
     configuration = Configuration(usage_db=UsageDBConfig(clientType="prometheus", connectionString=address))
     assert configuration_document(configuration)["usageDBConfig"]["connectionString"] == written
 
 
-def test_the_default_is_kais_as_far_as_the_plugins_are_there():
+def test_the_default_is_kais_as_far_as_the_plugins_are_there() -> None:
     known, _ = known_part(parse(KAI_DEFAULT))
     assert (*known.plugins, PluginChoice("reflectjoborder")) == Configuration().plugins
     assert known.actions == parse(KAI_DEFAULT).actions
     make_plugins(known)
 
 
-def test_a_configuration_of_kai_is_decided_by_without_what_is_not_there():
+def test_a_configuration_of_kai_is_decided_by_without_what_is_not_there() -> None:
     snapshot = snapshot_of(node("n"), queue("q"), pod_group("g"), gang("g", 1))
     assert placements(decide(snapshot, known_part(parse(KAI_DEFAULT))[0])) == {"g-0": "n"}
 
@@ -141,7 +143,7 @@ def test_a_configuration_of_kai_is_decided_by_without_what_is_not_there():
         ),
     ],
 )
-def test_what_has_no_effect_is_said(text, complaint):
+def test_what_has_no_effect_is_said(text: str, complaint: str) -> None:
     said: list[str] = []
     parse(text, said.append)
     (line,) = said
@@ -198,7 +200,7 @@ def test_what_has_no_effect_is_said(text, complaint):
         ),
     ],
 )
-def test_what_is_wrong_is_named(text, complaint):
+def test_what_is_wrong_is_named(text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         parse(text)
     assert str(error.value).startswith(complaint)
@@ -221,20 +223,20 @@ def test_what_is_wrong_is_named(text, complaint):
         ("extraParams: {usageQueryTimeout: soon}", "extraParams.usageQueryTimeout: 'soon' is not a duration"),
     ],
 )
-def test_a_history_that_makes_no_sense_is_refused_by_field(params, complaint):
+def test_a_history_that_makes_no_sense_is_refused_by_field(params: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         parse(f"usageDBConfig: {{clientType: prometheus, connectionString: a, usageParams: {{{params}}}}}")
     assert str(error.value).startswith(f"usageDBConfig.usageParams.{complaint}")
 
 
-def test_extra_parameters_of_the_usage_db_that_nobody_knows_are_reported():
+def test_extra_parameters_of_the_usage_db_that_nobody_knows_are_reported() -> None:
     said: list[str] = []
     text = "usageDBConfig: {clientType: builtin, usageParams: {extraParams: {gpuMetric: x, queryResolution: 30s}}}"
     parse_configuration(text, known_actions=ACTIONS, report=said.append)
     assert said == ["usageDBConfig.usageParams.extraParams.gpuMetric has no effect"]
 
 
-def test_actions_that_will_never_find_victims_are_named():
+def test_actions_that_will_never_find_victims_are_named() -> None:
     configuration = replace(
         Configuration(), plugins=tuple(each for each in Configuration().plugins if not each.name.startswith("sg-"))
     )
@@ -245,7 +247,7 @@ def test_actions_that_will_never_find_victims_are_named():
 
 
 @pytest.mark.looptime
-async def test_the_running_scheduler_warns_of_them_once(caplog):
+async def test_the_running_scheduler_warns_of_them_once(caplog: pytest.LogCaptureFixture) -> None:
     plugins = tuple(each for each in Configuration().plugins if not each.name.startswith("sg-"))
     rig = await make_rig([node("n1", gpus=1), queue("q")])
     with caplog.at_level(logging.WARNING):

@@ -8,6 +8,7 @@ from bosket.scheduler.answers import cycle_steps
 from bosket.scheduler.answers.cycle_steps import explained, log_steps
 from bosket.scheduler.decide import decide
 from bosket.scheduler.loop import service
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.options import Options
 from bosket.testing.build import gang, job, node, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, snapshot_of
@@ -16,7 +17,7 @@ from tests.rig import NAMESPACE, make_rig
 CONFIGURATION = configured("allocate", "preempt", "stalegangeviction")
 
 
-def a_cluster():
+def a_cluster() -> Snapshot:
     """One gang fits, one is too large, one lacks pods, and one is more important than what runs."""
     return snapshot_of(
         [node("n1", gpus=2), node("n2", gpus=2), queue("q")],
@@ -29,7 +30,7 @@ def a_cluster():
     )
 
 
-def test_each_step_of_a_cycle_is_told_with_its_counts():
+def test_each_step_of_a_cycle_is_told_with_its_counts() -> None:
     snapshot = a_cluster()
     assert list(explained(snapshot, CONFIGURATION, decide(snapshot, CONFIGURATION))) == [
         "snapshot: 2 nodes, 1 queues, 5 jobs, 4 of them to look at",
@@ -44,7 +45,9 @@ def test_each_step_of_a_cycle_is_told_with_its_counts():
     ]
 
 
-def test_who_does_not_read_the_log_pays_for_no_words(caplog: pytest.LogCaptureFixture, monkeypatch):
+def test_who_does_not_read_the_log_pays_for_no_words(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cycle_steps, "explained", None)
     snapshot = a_cluster()
     with caplog.at_level(logging.INFO):
@@ -53,7 +56,7 @@ def test_who_does_not_read_the_log_pays_for_no_words(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.looptime
-async def test_the_running_scheduler_numbers_its_cycles_and_their_steps(caplog: pytest.LogCaptureFixture):
+async def test_the_running_scheduler_numbers_its_cycles_and_their_steps(caplog: pytest.LogCaptureFixture) -> None:
     rig = await make_rig([node("n1", gpus=1), queue("q"), pod_group("g", namespace=NAMESPACE)])
     await rig.apply(*gang("g", 1, namespace=NAMESPACE))
     with caplog.at_level(logging.DEBUG, logger="bosket.scheduler.loop"):

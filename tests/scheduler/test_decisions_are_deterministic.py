@@ -63,8 +63,8 @@ def subgroups_and_extras() -> list[KubeObject]:
         )
         objects.append(pod_group(name, subgroups=subgroups, min_subgroup=number % 2 + 1, created=NOW))
         for member, resource in enumerate((*extended, *extended)):
-            wish = pod(f"{name}-{member}").cpu("1").gpu(member % 3).asks(resource, "1")
-            objects.append(wish.of_group(name, ("left", "right", "alone")[member % 3]).build())
+            builder = pod(f"{name}-{member}").cpu("1").gpu(member % 3).asks(resource, "1")
+            objects.append(builder.of_group(name, ("left", "right", "alone")[member % 3]).build())
     return objects
 
 

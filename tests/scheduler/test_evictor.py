@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import generate_latest
 
 from bosket.api.core import Pod
+from bosket.api.core.event import Event
 from bosket.api.kai import BindRequest, PodGroup
-from bosket.api.object import LabelSelector, ObjectMeta, Status, StatusCause, StatusDetails
+from bosket.api.object import KubeObject, LabelSelector, ObjectMeta, Status, StatusCause, StatusDetails
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
-from bosket.kube.transport import Response
-from bosket.scheduler.loop import service
+from bosket.kube.transport import Request, Response
+from bosket.runtime.service import Environment
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
-from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
+from bosket.testing.faults import Fault, FaultyTransport, delay, hang_up, matching, refuse
 from tests.rig import NAMESPACE, Meddling, Rig, make_rig
 
 pytestmark = pytest.mark.looptime
@@ -25,23 +29,23 @@ pytestmark = pytest.mark.looptime
 EVICTION = matching("POST", "/eviction")
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
-def by_deletion(env):
+def by_deletion(env: Environment) -> Scheduler:
     return service(env, Options(evict_by_deletion=True))
 
 
-def group(name, size, **options):
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 
-def waiting(name, size, gpus=1):
+def waiting(name: str, size: int, gpus: int = 1) -> list[Pod]:
     return gang(name, size, gpus=gpus, namespace=NAMESPACE)
 
 
-async def a_cluster(*objects, gpus=2) -> Rig:
+async def a_cluster(*objects: KubeObject, gpus: int = 2) -> Rig:
     """One node; job `low` runs on all of it, with a GPU for each pod."""
     rig = await make_rig(
         [
@@ -58,7 +62,7 @@ async def a_cluster(*objects, gpus=2) -> Rig:
 
 
 @asynccontextmanager
-async def scheduling(rig: Rig, transport=None):
+async def scheduling(rig: Rig, transport: FaultyTransport | Meddling | None = None) -> AsyncIterator[None]:
     """The scheduler, and a server that keeps the numbers of budgets."""
     server = asyncio.create_task(rig.server.run())
     try:
@@ -79,14 +83,14 @@ async def run(rig: Rig, *pods: Pod) -> None:
         await rig.client.patch(Pod, made.metadata.name, {"status": status}, namespace=NAMESPACE, subresource="status")
 
 
-def budget(name, app, *, min_available) -> PodDisruptionBudget:
+def budget(name: str, app: str, *, min_available: int) -> PodDisruptionBudget:
     return PodDisruptionBudget(
         metadata=ObjectMeta(name=name, namespace=NAMESPACE),
         spec=PodDisruptionBudgetSpec(minAvailable=min_available, selector=LabelSelector(matchLabels={"app": app})),
     )
 
 
-async def high_comes(rig: Rig, size=1, gpus=1) -> None:
+async def high_comes(rig: Rig, size: int = 1, gpus: int = 1) -> None:
     await rig.apply(group("high", size, priority="high"), *waiting("high", size, gpus))
 
 
@@ -117,7 +121,7 @@ async def reasons(rig: Rig, name: str) -> str:
 # ── the whole way ──
 
 
-async def test_a_higher_priority_takes_the_place_and_everybody_is_told():
+async def test_a_higher_priority_takes_the_place_and_everybody_is_told() -> None:
     rig = await a_cluster()
     async with rig.running(scheduler):
         await high_comes(rig)
@@ -145,16 +149,16 @@ async def test_a_higher_priority_takes_the_place_and_everybody_is_told():
     assert pipelined.message == f"Pod {NAMESPACE}/high-0 was pipelined to node n1"
 
 
-async def evict_events(rig: Rig, pod_name: str):
+async def evict_events(rig: Rig, pod_name: str) -> list[Event] | None:
     found = [event for event in await rig.events("Evict") if f"/{pod_name} " in event.message]
     return sorted(found, key=lambda event: event.involvedObject.kind) if len(found) == 2 else None
 
 
-async def evicted_at(rig: Rig, name: str):
+async def evicted_at(rig: Rig, name: str) -> str:
     return (await group_named(rig, name)).metadata.annotations.get("kai.scheduler/last-eviction-timestamp")
 
 
-async def test_all_of_a_batch_are_evicted_before_anybody_is_told_of_it():
+async def test_all_of_a_batch_are_evicted_before_anybody_is_told_of_it() -> None:
     """With thousands of victims the API server is the limit: what somebody waits for goes first."""
     rig = await a_cluster()
     slow = FaultyTransport(rig.server.transport(), [delay(EVICTION, 10.0, nth=2, times=1)])
@@ -167,11 +171,11 @@ async def test_all_of_a_batch_are_evicted_before_anybody_is_told_of_it():
         assert await going(rig) == ["low-0", "low-1"]
 
 
-async def test_evicted_pods_are_counted_by_group_and_action():
+async def test_evicted_pods_are_counted_by_group_and_action() -> None:
     rig = await a_cluster()
     texts = []
 
-    def measured(env):
+    def measured(env: Environment) -> Scheduler:
         texts.append(env.metrics)
         return service(env, Options())
 
@@ -184,7 +188,7 @@ async def test_evicted_pods_are_counted_by_group_and_action():
     assert f"kai_pod_group_evicted_pods_total{{{labels}}} 2.0" in text
 
 
-async def test_nobody_else_is_evicted_for_a_job_while_its_victims_leave():
+async def test_nobody_else_is_evicted_for_a_job_while_its_victims_leave() -> None:
     rig = await a_cluster(group("other", 1, priority="low"), gpus=3)
     await remove(rig, "low-2")
     await run(rig, *waiting("other", 1))
@@ -199,7 +203,7 @@ async def test_nobody_else_is_evicted_for_a_job_while_its_victims_leave():
         assert await rig.events("Unschedulable") == []
 
 
-async def test_plain_deletion_asks_no_budget():
+async def test_plain_deletion_asks_no_budget() -> None:
     rig = await a_cluster(budget("keep", "low", min_available=2))
     transport = FaultyTransport(rig.server.transport())
     async with rig.running(by_deletion, transport):
@@ -213,7 +217,7 @@ async def test_plain_deletion_asks_no_budget():
 # ── budgets ──
 
 
-async def test_a_budget_that_forbids_is_a_reason_and_one_that_allows_lets_it_happen():
+async def test_a_budget_that_forbids_is_a_reason_and_one_that_allows_lets_it_happen() -> None:
     rig = await a_cluster(budget("keep", "low", min_available=1))
     async with scheduling(rig):
         await high_comes(rig)
@@ -224,12 +228,12 @@ async def test_a_budget_that_forbids_is_a_reason_and_one_that_allows_lets_it_hap
     assert f"is refused by PodDisruptionBudget {NAMESPACE}/keep" in refused
 
 
-async def told_of_budget(rig: Rig):
+async def told_of_budget(rig: Rig) -> str | None:
     text = await reasons(rig, "high")
     return text if "PodDisruptionBudget" in text else None
 
 
-async def test_another_victim_is_taken_when_a_budget_protects_the_first():
+async def test_another_victim_is_taken_when_a_budget_protects_the_first() -> None:
     rig = await a_cluster(group("other", 1, priority="low"), budget("keep", "other", min_available=1), gpus=2)
     await remove(rig, "low-1")
     await run(rig, *waiting("other", 1))
@@ -241,11 +245,11 @@ async def test_another_victim_is_taken_when_a_budget_protects_the_first():
         assert await rig.until(lambda: going(rig)) == ["low-0"]
 
 
-async def test_a_refusal_that_nobody_could_foresee_spares_the_whole_gang():
+async def test_a_refusal_that_nobody_could_foresee_spares_the_whole_gang() -> None:
     """The budget comes when the eviction is on its way."""
     rig = await a_cluster()
 
-    async def meddle():
+    async def meddle() -> None:
         await rig.apply(budget("keep", "low", min_available=1))
 
     transport = Meddling(rig.server.transport(), EVICTION, meddle)
@@ -257,7 +261,7 @@ async def test_a_refusal_that_nobody_could_foresee_spares_the_whole_gang():
         assert not await requests(rig)
 
 
-async def test_a_gang_goes_only_if_all_of_its_guarded_pods_may_go():
+async def test_a_gang_goes_only_if_all_of_its_guarded_pods_may_go() -> None:
     """The budget allows it by its own account; the server, which knows better, refuses the second one."""
     rig = await a_cluster(budget("keep", "low", min_available=0))
     cause = StatusDetails(causes=(StatusCause(reason="DisruptionBudget", message="not now"),))
@@ -275,18 +279,18 @@ async def test_a_gang_goes_only_if_all_of_its_guarded_pods_may_go():
         await rig.until(lambda: both_going(rig))  # after a while it is tried again
 
 
-def asked(transport: FaultyTransport):
+def asked(transport: FaultyTransport) -> list[Request]:
     return [request for request in transport.requests if EVICTION(request)]
 
 
-async def struck(fault):
+async def struck(fault: Fault) -> int:
     return fault.struck
 
 
 # ── what goes wrong ──
 
 
-async def test_an_eviction_whose_answer_was_lost_is_taken_for_what_it_is():
+async def test_an_eviction_whose_answer_was_lost_is_taken_for_what_it_is() -> None:
     rig = await a_cluster()
     broken = FaultyTransport(rig.server.transport())
     broken.add(hang_up(EVICTION, after_effect=True))
@@ -297,11 +301,11 @@ async def test_an_eviction_whose_answer_was_lost_is_taken_for_what_it_is():
         await rig.until(lambda: requests(rig))
 
 
-async def both_going(rig: Rig):
+async def both_going(rig: Rig) -> bool:
     return len(await going(rig)) == 2
 
 
-async def test_evictions_go_on_after_errors_that_pass():
+async def test_evictions_go_on_after_errors_that_pass() -> None:
     rig = await a_cluster()
     broken = FaultyTransport(rig.server.transport())
     broken.add(refuse(EVICTION, 500, times=12))
@@ -310,7 +314,7 @@ async def test_evictions_go_on_after_errors_that_pass():
         await rig.until(lambda: both_going(rig))
 
 
-async def test_who_may_not_be_evicted_at_all_is_left_alone_longer_and_longer():
+async def test_who_may_not_be_evicted_at_all_is_left_alone_longer_and_longer() -> None:
     rig = await a_cluster()
     broken = FaultyTransport(rig.server.transport())
     broken.add(refuse(EVICTION, 403, times=None))
@@ -321,14 +325,14 @@ async def test_who_may_not_be_evicted_at_all_is_left_alone_longer_and_longer():
     assert sum(each.path.endswith("/eviction") for each in broken.requests) < 20
 
 
-async def reported(rig: Rig, text: str):
+async def reported(rig: Rig, text: str) -> bool:
     return text in await reasons(rig, "high")
 
 
-async def test_a_pod_that_took_the_name_of_a_victim_is_safe():
+async def test_a_pod_that_took_the_name_of_a_victim_is_safe() -> None:
     rig = await a_cluster(gpus=1)
 
-    async def meddle():
+    async def meddle() -> None:
         await remove(rig, "low-0")
         await rig.client.create(pod("low-0", NAMESPACE).cpu("1").build())
 
@@ -339,14 +343,14 @@ async def test_a_pod_that_took_the_name_of_a_victim_is_safe():
         assert await going(rig) == []
 
 
-async def test_evictions_that_were_cut_short_are_decided_anew_when_the_scheduler_runs_again():
+async def test_evictions_that_were_cut_short_are_decided_anew_when_the_scheduler_runs_again() -> None:
     rig = await a_cluster()
     broken = FaultyTransport(rig.server.transport())
     broken.add(delay(EVICTION, 1000.0, times=1))
     await high_comes(rig)
     scheduling = []
 
-    def kept(env):
+    def kept(env: Environment) -> Restarted:
         scheduling.append(service(env, Options()))
         return Restarted(scheduling[0])
 
@@ -359,7 +363,7 @@ class Restarted:
 
     name = "scheduler"
 
-    def __init__(self, inner) -> None:
+    def __init__(self, inner: Scheduler) -> None:
         self._inner = inner
 
     async def run(self) -> None:
@@ -373,7 +377,7 @@ class Restarted:
 # ── places that only one cycle had ──
 
 
-async def test_a_place_that_is_lost_in_the_cycle_that_gave_it_is_never_asked_for():
+async def test_a_place_that_is_lost_in_the_cycle_that_gave_it_is_never_asked_for() -> None:
     """`rich` gets the idle GPU first; `poor` has a better right, and takes it with another one of `rich`'s."""
     rig = await make_rig(
         [
@@ -396,7 +400,7 @@ async def test_a_place_that_is_lost_in_the_cycle_that_gave_it_is_never_asked_for
 # ── stale gangs ──
 
 
-async def test_a_gang_that_lost_a_member_is_marked_and_goes_after_its_grace():
+async def test_a_gang_that_lost_a_member_is_marked_and_goes_after_its_grace() -> None:
     rig = await make_rig([node("n1", gpus=4), queue("q")])
     broken = group("g", 3)
     spec = msgspec.structs.replace(broken.spec, stalenessGracePeriod="20s")
@@ -417,23 +421,23 @@ async def test_a_gang_that_lost_a_member_is_marked_and_goes_after_its_grace():
     assert "evictor-pod-group-name" not in on_pod.metadata.annotations
 
 
-async def stale_events(rig: Rig, pod_name: str):
+async def stale_events(rig: Rig, pod_name: str) -> list[Event]:
     found = [event for event in await rig.events("Evict") if f"/{pod_name}\n" in event.message]
     return sorted(found, key=lambda event: event.involvedObject.kind) if len(found) == 2 else None
 
 
-async def stale_since(rig: Rig):
+async def stale_since(rig: Rig) -> str | None:
     return (await group_named(rig, "g")).metadata.annotations.get("kai.scheduler/stale-podgroup-timestamp")
 
 
-async def test_a_gang_that_is_whole_again_loses_its_mark():
+async def test_a_gang_that_is_whole_again_is_no_longer_stale() -> None:
     rig = await make_rig([node("n1", gpus=4), queue("q"), group("g", 3)])
     await run(rig, *waiting("g", 2))
     async with rig.running(scheduler):
         await rig.until(lambda: stale_since(rig))
         await run(rig, *waiting("g", 3)[2:])
 
-        async def unmarked():
+        async def unmarked() -> bool:
             return not await stale_since(rig)
 
         await rig.until(unmarked)
@@ -441,7 +445,7 @@ async def test_a_gang_that_is_whole_again_loses_its_mark():
         assert await going(rig) == []
 
 
-async def test_a_min_runtime_that_ends_is_not_slept_through():
+async def test_a_min_runtime_that_ends_is_not_slept_through() -> None:
     """Nothing changes but the time."""
     guarded = queue("a", quota=0)
     spec = msgspec.structs.replace(guarded.spec, reclaimMinRuntime="30s")

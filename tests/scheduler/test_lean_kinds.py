@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -45,7 +46,7 @@ def lean_and_whole(kind: type[Any], document: Any) -> tuple[Any, Any]:
     return lean, codec_of(kind).decode(body)
 
 
-def test_all_of_a_pod_that_a_recording_keeps_is_kept():
+def test_all_of_a_pod_that_a_recording_keeps_is_kept() -> None:
     """Of mounts the volumes' names are, and of conditions no times."""
     document = everything(Pod)
     lean, whole = lean_and_whole(Pod, document)
@@ -62,7 +63,7 @@ def test_all_of_a_pod_that_a_recording_keeps_is_kept():
     assert whole.spec.containers[0].image == "7"
 
 
-def test_of_a_node_only_images_volumes_and_times_are_left_out():
+def test_of_a_node_only_images_volumes_and_times_are_left_out() -> None:
     lean, whole = lean_and_whole(Node, everything(Node))
     kept, wanted = msgspec.to_builtins(bare(lean)), msgspec.to_builtins(bare(whole))
     for name in ("images", "runtimeHandlers", "volumesAttached", "volumesInUse"):
@@ -78,7 +79,7 @@ def decoded(made: Pod, share: PodSharing) -> Pod:
     return share(lean_and_whole(Pod, msgspec.to_builtins(made))[0])
 
 
-def test_equal_parts_of_pods_are_one_object():
+def test_equal_parts_of_pods_are_one_object() -> None:
     share = PodSharing()
     first, second, other = (
         decoded(pod(name).gpu(gpus).cpu("1").tolerates("gpu").build(), share)
@@ -105,7 +106,7 @@ def test_equal_parts_of_pods_are_one_object():
         {"volumeDevices": [{"name": "v", "devicePath": "/v"}]},
     ],
 )
-def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(change):
+def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(change: Mapping[str, Any]) -> None:
     share = PodSharing()
     plain = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     pods = [
@@ -116,7 +117,7 @@ def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(change):
     assert pods[0].spec.containers != pods[1].spec.containers
 
 
-def test_every_field_of_a_container_that_is_kept_tells_containers_apart():
+def test_every_field_of_a_container_that_is_kept_tells_containers_apart() -> None:
     """The test above has one change for each of these, the name aside."""
     kept = {each.name for each in msgspec.structs.fields(Container)} & {
         *lean_kinds.CONTAINER_FIELDS, "env", "envFrom", "volumeMounts"
@@ -126,7 +127,7 @@ def test_every_field_of_a_container_that_is_kept_tells_containers_apart():
     }  # fmt: skip
 
 
-def test_the_volume_of_the_service_account_s_token_is_no_difference():
+def test_the_volume_of_the_service_account_s_token_is_no_difference() -> None:
     share = PodSharing()
 
     def with_token(name: str, end: str) -> Pod:
@@ -146,7 +147,9 @@ def test_the_volume_of_the_service_account_s_token_is_no_difference():
 @pytest.mark.parametrize("mounting", ["containers", "initContainers", "ephemeralContainers"])
 @pytest.mark.parametrize("token", ["kube-api-access-x1x2x", "kube-api-access", "mine"])
 @pytest.mark.parametrize("other", ["data", "kube-api-access-other"])
-def test_a_pod_needs_the_same_config_maps_whatever_its_volumes_are_called(mounting, token, other):
+def test_a_pod_needs_the_same_config_maps_whatever_its_volumes_are_called(
+    mounting: str, token: str, other: str
+) -> None:
     """Only what is mounted counts."""
     volumes = [
         {"name": name, "projected": {"sources": [{"configMap": {"name": f"map-of-{name}"}}]}} for name in (token, other)
@@ -161,7 +164,7 @@ def test_a_pod_needs_the_same_config_maps_whatever_its_volumes_are_called(mounti
     assert required_config_maps(shared) == required_config_maps(whole) == {f"map-of-{token}"}
 
 
-def test_parts_that_nobody_has_any_more_are_not_kept_for_ever():
+def test_parts_that_nobody_has_any_more_are_not_kept_for_ever() -> None:
     share = PodSharing()
     for number in range(MOST_PARTS * 2):
         share(pod("a").cpu(f"{number}m").build())
@@ -169,7 +172,7 @@ def test_parts_that_nobody_has_any_more_are_not_kept_for_ever():
 
 
 @pytest.mark.looptime
-async def test_pods_are_whole_where_plugins_of_other_packages_may_look_at_them(monkeypatch):
+async def test_pods_are_whole_where_plugins_of_other_packages_may_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
     async def images() -> set[str]:
         made = pod("p", NAMESPACE).build()
         rig = await make_rig([node("n1"), made])

@@ -114,7 +114,7 @@ async def test_an_object_that_keeps_the_state_from_being_looked_at_is_left_out(
     async def bound() -> int:
         return len((await rig.client.list(BindRequest, NAMESPACE)).items)
 
-    def scheduler(env):
+    def scheduler(env: Environment) -> loop.Scheduler:
         made.append(loop.service(env, Options(failed_snapshots=None)))
         return made[-1]
 
@@ -264,7 +264,7 @@ def member(number: int) -> Pod:
     return pod(f"w-{number}").gpu(1).of_group(f"w{number}").build()
 
 
-# What is left out is counted until it is mended or gone
+# What is left out is counted until it is fixed or gone
 
 
 def with_amount(amount: str) -> Node:
@@ -303,14 +303,14 @@ UNREADABLE: list[tuple[KubeObject, KubeObject]] = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "mended"), UNREADABLE, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(("bad", "fixed"), UNREADABLE, ids=lambda each: type(each).__name__)
 def test_an_object_that_can_not_be_read_is_counted_until_it_is_mended_or_gone(
-    bad: KubeObject, mended: KubeObject
+    bad: KubeObject, fixed: KubeObject
 ) -> None:
     state, known = ClusterState(), (type(bad), bad.key)
     for each in FINE:
         state.put(each)
-    for then in (lambda: state.put(mended), lambda: state.drop(bad)):
+    for then in (lambda: state.put(fixed), lambda: state.drop(bad)):
         state.put(bad)
         state.snapshot(NOW)
         assert list(state.unread()) == [known]

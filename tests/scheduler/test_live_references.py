@@ -17,28 +17,29 @@ from bosket.api.core import (
     VolumeResourceRequirements,
 )
 from bosket.api.kai import BindRequest
-from bosket.api.object import LabelSelector, ObjectMeta
+from bosket.api.object import KubeObject, LabelSelector, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube.client import PatchType
-from bosket.scheduler.loop import service
+from bosket.runtime.service import Environment
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
-from bosket.testing.build import node, pod, pod_group, queue
+from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 from tests.scheduler.affinity import near, term
 
 pytestmark = pytest.mark.looptime
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
-async def a_cluster(*objects) -> Rig:
+async def a_cluster(*objects: KubeObject) -> Rig:
     group = pod_group("g", namespace=NAMESPACE)
     return await make_rig([node("n1", zone="a"), node("n2", zone="b"), queue("q"), group, *objects])
 
 
-def member():
+def member() -> PodBuilder:
     return pod("g-0", NAMESPACE).cpu("1").of_group("g")
 
 
@@ -51,7 +52,7 @@ async def chosen(rig: Rig) -> str:
     return next((each.spec.selectedNode for each in (await rig.client.list(BindRequest, NAMESPACE)).items), "")
 
 
-async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there():
+async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there() -> None:
     source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
     rig = await a_cluster(member().with_container(envFrom=(source,)).build())
     async with rig.running(scheduler):
@@ -60,7 +61,7 @@ async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there(
         assert await rig.until(lambda: chosen(rig)) == "n1"
 
 
-async def test_a_pod_waits_for_its_claim_and_the_claim_s_class():
+async def test_a_pod_waits_for_its_claim_and_the_claim_s_class() -> None:
     volume = Volume(name="data", persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName="data"))
     rig = await a_cluster(member().with_spec(volumes=(volume,)).build())
     async with rig.running(scheduler):
@@ -81,7 +82,7 @@ async def test_a_pod_waits_for_its_claim_and_the_claim_s_class():
         assert await rig.until(lambda: chosen(rig)) == "n1"
 
 
-async def test_a_namespace_is_selected_by_the_labels_that_it_has_now():
+async def test_a_namespace_is_selected_by_the_labels_that_it_has_now() -> None:
     team = LabelSelector(matchLabels={"team": "ml"})
     wanting = member().with_spec(affinity=near(term("zone", namespaceSelector=team, app="db"))).build()
     rig = await a_cluster(wanting, Namespace(metadata=ObjectMeta(name="data")))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from bosket.api.core import Node, Pod
+from bosket.api.core.event import Event
 from bosket.api.kai import BindRequest, PodGroup, Queue, SubGroup
+from bosket.api.kai.podgroup import SchedulingCondition
+from bosket.api.object import KubeObject
 from bosket.api.time import parse_time
 from bosket.kube.client import Client, PatchType
 from bosket.kube.informer import Informers
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
-from bosket.scheduler.loop import rest_seconds, service
+from bosket.scheduler.loop import Scheduler, rest_seconds, service
 from bosket.scheduler.options import Options
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -25,19 +29,19 @@ from tests.rig import NAMESPACE, Lagging, Rig, make_rig
 pytestmark = pytest.mark.looptime
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
-async def a_cluster(*objects, gpus=8) -> Rig:
+async def a_cluster(*objects: KubeObject, gpus: int = 8) -> Rig:
     return await make_rig([node("n1", gpus=gpus), queue("q"), *objects])
 
 
-def members(name, size, gpus=1):
+def members(name: str, size: int, gpus: int = 1) -> list[Pod]:
     return gang(name, size, gpus=gpus, namespace=NAMESPACE)
 
 
-def group(name, size, **options):
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 
@@ -56,7 +60,7 @@ async def run_pod(rig: Rig, name: str, node_name: str) -> None:
     await client.patch(Pod, name, {"status": {"phase": "Running"}}, namespace=NAMESPACE, subresource="status")
 
 
-async def test_a_gang_gets_a_bind_request_for_each_pod():
+async def test_a_gang_gets_a_bind_request_for_each_pod() -> None:
     rig = await a_cluster(group("g", 2), *members("g", 2))
     async with rig.running(scheduler):
         found = await rig.until(lambda: requests(rig))
@@ -69,21 +73,21 @@ async def test_a_gang_gets_a_bind_request_for_each_pod():
     assert (owner.kind, owner.name) == ("Pod", "g-0")
 
 
-async def test_every_bound_pod_has_an_event():
+async def test_every_bound_pod_has_an_event() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 1))
     async with rig.running(scheduler):
         (event,) = await rig.until(lambda: rig.events("Scheduled"))
     assert event.message == f"Successfully assigned pod {NAMESPACE}/g-0 to node n1 at node-pool default"
 
 
-async def test_a_group_has_its_start_where_a_minimum_run_time_is_in_force():
+async def test_a_group_has_its_start_where_a_minimum_run_time_is_in_force() -> None:
     protected = queue("protected", reclaim_min_runtime="10m")
     rig = await a_cluster(protected, group("g", 1), *members("g", 1))
     async with rig.running(scheduler):
         await rig.until(lambda: started(rig, "g"))
 
 
-async def test_a_start_that_concerns_nobody_costs_no_write_until_it_does():
+async def test_a_start_that_concerns_nobody_costs_no_write_until_it_does() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 1))
     transport = FaultyTransport(rig.server.transport())
     writes = matching("PATCH", "/podgroups/g")
@@ -97,7 +101,7 @@ async def test_a_start_that_concerns_nobody_costs_no_write_until_it_does():
     assert abs(parse_time(since) - moment) <= 2
 
 
-async def test_what_others_write_into_a_groups_status_wakes_nobody():
+async def test_what_others_write_into_a_groups_status_wakes_nobody() -> None:
     """And doesn't keep the group from being told what it waits for."""
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     state = ClusterState(Options().state())
@@ -115,15 +119,15 @@ async def test_what_others_write_into_a_groups_status_wakes_nobody():
     assert condition.status == "True"
 
 
-async def started(rig, name):
+async def started(rig: Rig, name: str) -> str | None:
     return (await the_group(rig, name)).metadata.annotations.get("kai.scheduler/last-start-timestamp")
 
 
-async def conditions(rig, name):
+async def conditions(rig: Rig, name: str) -> tuple[SchedulingCondition, ...]:
     return (await the_group(rig, name)).status.schedulingConditions
 
 
-async def test_a_gang_that_waits_is_told_why_on_the_group_and_on_each_pod():
+async def test_a_gang_that_waits_is_told_why_on_the_group_and_on_each_pod() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     async with rig.running(scheduler):
         (condition,) = await rig.until(lambda: conditions(rig, "g"))
@@ -137,7 +141,7 @@ async def test_a_gang_that_waits_is_told_why_on_the_group_and_on_each_pod():
     assert warnings[0].message == scheduled.message
 
 
-async def test_what_runs_at_once_is_never_called_unschedulable():
+async def test_what_runs_at_once_is_never_called_unschedulable() -> None:
     """Pods come one by one; until the last is there the gang isn't ready, which is no news."""
     rig = await a_cluster(group("g", 3))
     async with rig.running(scheduler):
@@ -150,20 +154,20 @@ async def test_what_runs_at_once_is_never_called_unschedulable():
         assert await rig.events("Unschedulable") == []
 
 
-async def test_a_gang_that_misses_pods_for_long_says_how_many():
+async def test_a_gang_that_misses_pods_for_long_says_how_many() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 2))
     async with rig.running(scheduler):
         (event,) = await rig.until(lambda: rig.events("NotReady"))
     assert event.message == "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated"
 
 
-def test_the_loop_rests_longer_the_longer_a_cycle_took():
+def test_the_loop_rests_longer_the_longer_a_cycle_took() -> None:
     """At least the least; short cycles are gathered, long ones leave two thirds of the time to others."""
     assert [rest_seconds(spent, 0.02) for spent in (0.0, 0.0005, 0.002, 0.03, 1.0)] == [0.02, 0.02, 0.04, 0.1, 2.0]
     assert rest_seconds(1.0, 0.02, 0.2) == 0.2
 
 
-async def test_the_same_thing_is_not_written_twice():
+async def test_the_same_thing_is_not_written_twice() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     async with rig.running(scheduler):
         await rig.until(lambda: conditions(rig, "g"))
@@ -176,7 +180,7 @@ async def test_the_same_thing_is_not_written_twice():
     assert [each.metadata.resourceVersion for each in after] == [each.metadata.resourceVersion for each in before]
 
 
-async def test_conditions_go_when_the_gang_runs():
+async def test_conditions_go_when_the_gang_runs() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     async with rig.running(scheduler):
         await rig.until(lambda: conditions(rig, "g"))
@@ -184,13 +188,13 @@ async def test_conditions_go_when_the_gang_runs():
         for name, request in (await rig.until(lambda: requests(rig))).items():
             await run_pod(rig, name, request.spec.selectedNode)
 
-        async def cleared():
+        async def cleared() -> bool:
             return not await conditions(rig, "g")
 
         await rig.until(cleared)
 
 
-async def test_a_job_of_which_something_runs_gets_an_event_but_no_condition():
+async def test_a_job_of_which_something_runs_gets_an_event_but_no_condition() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 2), gpus=1)
     async with rig.running(scheduler):
         (event, *_) = await rig.until(lambda: group_events(rig, "Unschedulable"))
@@ -199,11 +203,11 @@ async def test_a_job_of_which_something_runs_gets_an_event_but_no_condition():
     assert "Resources were not found for pod" in event.message
 
 
-async def group_events(rig, reason):
+async def group_events(rig: Rig, reason: str) -> list[Event]:
     return [event for event in await rig.events(reason) if event.involvedObject.kind == "PodGroup"]
 
 
-async def test_a_queue_that_does_not_exist_is_named_and_the_rest_goes_on():
+async def test_a_queue_that_does_not_exist_is_named_and_the_rest_goes_on() -> None:
     rig = await a_cluster(group("lost", 1, queue="nowhere"), group("g", 1), *members("lost", 1), *members("g", 1))
     async with rig.running(scheduler):
         (condition,) = await rig.until(lambda: conditions(rig, "lost"))
@@ -212,7 +216,7 @@ async def test_a_queue_that_does_not_exist_is_named_and_the_rest_goes_on():
     assert condition.reasons[0].message == "Queue 'nowhere' does not exist"
 
 
-async def test_a_bind_request_whose_answer_was_lost_is_taken_for_what_it_is():
+async def test_a_bind_request_whose_answer_was_lost_is_taken_for_what_it_is() -> None:
     rig = await a_cluster(group("g", 2), *members("g", 2))
     broken = FaultyTransport(rig.server.transport())
     broken.add(hang_up(matching("POST", "/bindrequests"), after_effect=True))
@@ -220,11 +224,11 @@ async def test_a_bind_request_whose_answer_was_lost_is_taken_for_what_it_is():
         await rig.until(lambda: both(rig))
 
 
-async def both(rig):
+async def both(rig: Rig) -> bool:
     return len(await requests(rig)) == 2
 
 
-async def test_a_bind_request_that_is_refused_is_tried_again():
+async def test_a_bind_request_that_is_refused_is_tried_again() -> None:
     rig = await a_cluster(group("g", 2), *members("g", 2))
     broken = FaultyTransport(rig.server.transport())
     broken.add(refuse(matching("POST", "/bindrequests"), 403, times=3))
@@ -233,7 +237,7 @@ async def test_a_bind_request_that_is_refused_is_tried_again():
         assert (await rig.events("FailedBinding"))[0].type == "Warning"
 
 
-async def test_a_failed_bind_request_makes_way_for_a_new_one():
+async def test_a_failed_bind_request_makes_way_for_a_new_one() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 1))
     async with rig.running(scheduler):
         first = (await rig.until(lambda: requests(rig)))["g-0"]
@@ -241,14 +245,14 @@ async def test_a_failed_bind_request_makes_way_for_a_new_one():
             BindRequest, "g-0", {"status": {"phase": "Failed"}}, namespace=NAMESPACE, subresource="status"
         )
 
-        async def renewed():
+        async def renewed() -> bool:
             found = (await requests(rig)).get("g-0")
             return found is not None and found.metadata.uid != first.metadata.uid
 
         await rig.until(renewed)
 
 
-async def test_a_request_of_a_former_pod_of_that_name_makes_way():
+async def test_a_request_of_a_former_pod_of_that_name_makes_way() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 1))
     async with rig.running(scheduler):
         first = (await rig.until(lambda: requests(rig)))["g-0"]
@@ -256,14 +260,14 @@ async def test_a_request_of_a_former_pod_of_that_name_makes_way():
     await rig.apply(*members("g", 1))  # its old bind request is still there
     async with rig.running(scheduler):
 
-        async def renewed():
+        async def renewed() -> bool:
             found = (await requests(rig)).get("g-0")
             return found is not None and found.metadata.uid != first.metadata.uid
 
         await rig.until(renewed)
 
 
-async def test_a_late_watch_makes_nobody_decide_twice():
+async def test_a_late_watch_makes_nobody_decide_twice() -> None:
     rig = await a_cluster(*(group(f"g{i}", 2) for i in range(4)), gpus=4)
     for i in range(4):
         await rig.apply(*members(f"g{i}", 2))
@@ -273,7 +277,7 @@ async def test_a_late_watch_makes_nobody_decide_twice():
         assert len(await requests(rig)) == 4  # two gangs of two, on four GPUs
 
 
-async def test_a_restart_goes_on_where_it_was():
+async def test_a_restart_goes_on_where_it_was() -> None:
     rig = await a_cluster(group("a", 2), *members("a", 2), gpus=3)
     async with rig.running(scheduler):
         before = await rig.until(lambda: requests(rig))
@@ -286,7 +290,7 @@ async def test_a_restart_goes_on_where_it_was():
     }
 
 
-async def test_status_patches_leave_other_conditions_alone():
+async def test_status_patches_leave_other_conditions_alone() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     foreign = {"status": {"conditions": [{"type": "Example", "status": "True"}]}}
     await rig.client.patch(Pod, "g-0", foreign, namespace=NAMESPACE, type=PatchType.STRATEGIC, subresource="status")
@@ -297,7 +301,7 @@ async def test_status_patches_leave_other_conditions_alone():
     assert {each.type for each in found.status.conditions} == {"Example", "PodScheduled"}
 
 
-async def test_a_decision_that_was_cut_short_is_made_again_when_the_scheduler_runs_again():
+async def test_a_decision_that_was_cut_short_is_made_again_when_the_scheduler_runs_again() -> None:
     """The lease is lost in the middle of a write, and comes back to the same process."""
     rig = await a_cluster(group("g", 2), *members("g", 2))
     broken = FaultyTransport(rig.server.transport())
@@ -323,7 +327,7 @@ async def test_a_decision_that_was_cut_short_is_made_again_when_the_scheduler_ru
         await asyncio.wait([task])
 
 
-async def test_a_pod_that_can_never_be_bound_is_tried_less_and_less_often():
+async def test_a_pod_that_can_never_be_bound_is_tried_less_and_less_often() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 1))
     broken = FaultyTransport(rig.server.transport())
     broken.add(refuse(matching("POST", "/bindrequests"), 403, times=None))
@@ -333,11 +337,11 @@ async def test_a_pod_that_can_never_be_bound_is_tried_less_and_less_often():
     assert sum(each.method == "POST" and "/bindrequests" in each.path for each in broken.requests) < 12
 
 
-async def test_a_binding_that_fails_again_and_again_is_tried_less_and_less_often():
+async def test_a_binding_that_fails_again_and_again_is_tried_less_and_less_often() -> None:
     rig = await a_cluster(group("g", 1), *members("g", 1))
     seen = set()
 
-    async def fail_every_request():
+    async def fail_every_request() -> bool:
         for each in (await requests(rig)).values():
             seen.add(each.metadata.uid)
             if each.status.phase != "Failed":
@@ -350,7 +354,7 @@ async def test_a_binding_that_fails_again_and_again_is_tried_less_and_less_often
     assert 3 < len(seen) < 12
 
 
-async def test_nodes_with_long_names_are_used_like_any_other():
+async def test_nodes_with_long_names_are_used_like_any_other() -> None:
     name = "n" * 70
     long = node("short")
     long = msgspec.structs.replace(long, metadata=msgspec.structs.replace(long.metadata, name=name))
@@ -360,7 +364,7 @@ async def test_nodes_with_long_names_are_used_like_any_other():
     assert found["g-0"].spec.selectedNode == name
 
 
-async def test_a_late_word_about_a_former_bind_request_frees_nothing():
+async def test_a_late_word_about_a_former_bind_request_frees_nothing() -> None:
     """A pod of a StatefulSet is replaced; its old request goes while the new pod is being bound."""
     rig = await a_cluster(group("g", 1), *members("g", 1), gpus=1)
     async with rig.running(scheduler):
@@ -373,7 +377,7 @@ async def test_a_late_word_about_a_former_bind_request_frees_nothing():
         assert set(await requests(rig)) == {"g-0"}
 
 
-async def test_gated_pods_are_not_called_unschedulable():
+async def test_gated_pods_are_not_called_unschedulable() -> None:
     gated = pod("g-0", NAMESPACE).gpu(1).of_group("g").gated_by("example.com/wait").build()
     rig = await a_cluster(group("g", 0), gated)
     async with rig.running(scheduler):
@@ -382,7 +386,7 @@ async def test_gated_pods_are_not_called_unschedulable():
     assert not any(each.reason == "Unschedulable" for each in found.status.conditions)
 
 
-async def test_one_monstrous_pod_group_stops_nobody_else():
+async def test_one_monstrous_pod_group_stops_nobody_else() -> None:
     nested = tuple(
         SubGroup(name=f"s{i}", minMember=1) if i == 1200 else SubGroup(name=f"s{i}", minSubGroup=1) for i in range(1201)
     )

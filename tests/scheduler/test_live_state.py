@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Sequence
 
 import msgspec
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodGroupStatus, SchedulingCondition
+from bosket.api.kai.podgroup import PodGroup
 from bosket.api.object import ObjectMeta
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
@@ -19,7 +21,7 @@ from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, sta
 from tests.scheduler.affinity import away, term
 
 
-def request(pod_name, node_name, phase="", attempts=0, limit=None):
+def request(pod_name: str, node_name: str, phase: str = "", attempts: int = 0, limit: int | None = None) -> BindRequest:
     return BindRequest(
         metadata=ObjectMeta(name=pod_name, namespace="default"),
         spec=BindRequestSpec(podName=pod_name, selectedNode=node_name, backoffLimit=limit),
@@ -27,7 +29,7 @@ def request(pod_name, node_name, phase="", attempts=0, limit=None):
     )
 
 
-def test_nothing_changed_means_the_very_same_snapshot():
+def test_nothing_changed_means_the_very_same_snapshot() -> None:
     state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1)])
     first = state.snapshot(NOW)
     assert state.snapshot(NOW + 5) is first
@@ -35,7 +37,7 @@ def test_nothing_changed_means_the_very_same_snapshot():
     assert state.snapshot(NOW + 6) is not first
 
 
-def test_a_node_heartbeat_changes_nothing():
+def test_a_node_heartbeat_changes_nothing() -> None:
     state = state_of([node("n1"), queue("q")])
     first = state.snapshot(NOW)
     state.put(
@@ -46,14 +48,14 @@ def test_a_node_heartbeat_changes_nothing():
     assert state.snapshot(NOW) is first
 
 
-def test_a_pod_with_a_bind_request_holds_its_node_and_is_not_decided_on_again():
+def test_a_pod_with_a_bind_request_holds_its_node_and_is_not_decided_on_again() -> None:
     state = state_of([node("n1", gpus=1), queue("q"), pod_group("g"), *gang("g", 1), request("g-0", "n1")])
     snapshot = state.snapshot(NOW)
     assert snapshot.nodes.idle[2, 0] == 0
     assert placements(decide(snapshot, Configuration())) == {}
 
 
-def test_a_failed_bind_request_is_dead_and_its_pod_pending_again():
+def test_a_failed_bind_request_is_dead_and_its_pod_pending_again() -> None:
     objects = [node("n1"), queue("q"), pod_group("g"), *gang("g", 1)]
     state = state_of([*objects, request("g-0", "n1", "Failed")])
     snapshot = state.snapshot(NOW)
@@ -63,7 +65,7 @@ def test_a_failed_bind_request_is_dead_and_its_pod_pending_again():
     assert retrying.snapshot(NOW).dead_bind_requests == ()
 
 
-def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late():
+def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late() -> None:
     state = state_of([request("g-0", "n1"), queue("q"), pod_group("g"), *gang("g", 1)])
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
     state.put(node("n1"))
@@ -72,7 +74,7 @@ def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late(
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
 
 
-def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out():
+def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out() -> None:
     reported = []
     state = ClusterState(report=reported.append)
     for each in [node("n1"), queue("q"), pod_group("g"), pod_group("bad"), *gang("g", 1)]:
@@ -83,7 +85,7 @@ def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out():
     assert "three" in reported[0]
 
 
-def test_resources_seen_for_the_first_time_later_are_counted():
+def test_resources_seen_for_the_first_time_later_are_counted() -> None:
     state = state_of([node("n1"), queue("q")])
     state.snapshot(NOW)
     fpga = node("n2")
@@ -94,7 +96,7 @@ def test_resources_seen_for_the_first_time_later_are_counted():
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n2"}
 
 
-def test_pods_on_nodes_that_are_not_ours_hold_nothing_of_their_queue():
+def test_pods_on_nodes_that_are_not_ours_hold_nothing_of_their_queue() -> None:
     running = [pod_group("g"), pod("g-0").gpu(2).of_group("g").running_on("n1").build()]
     state = state_of([queue("q"), *running])
     assert state.snapshot(NOW).use["q"].allocated == (0, 0, 0)
@@ -104,7 +106,7 @@ def test_pods_on_nodes_that_are_not_ours_hold_nothing_of_their_queue():
     assert state.snapshot(NOW).use["q"].allocated == (0, 0, 0)
 
 
-def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it():
+def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it() -> None:
     tried = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="default", transitionID="2")
     earlier = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="other", transitionID="1")
     group = pod_group("g")
@@ -112,7 +114,7 @@ def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it():
     once = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, schedulingBackoff=1))
     for_ever = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, schedulingBackoff=-1))
 
-    def bound(group):
+    def bound(group: PodGroup) -> dict[str, str]:
         snapshot = snapshot_of([node("n1"), queue("q"), group, *gang("g", 1)])
         return placements(decide(snapshot, Configuration()))
 
@@ -141,7 +143,7 @@ steps = st.lists(
 
 @given(steps)
 @settings(max_examples=150, deadline=None)
-def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
+def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events: Sequence[tuple[str, ...]]) -> None:
     live = state_of([queue("q"), pod_group("g", min_member=0)])
     there = {}
     for what, name in events:
@@ -180,13 +182,13 @@ def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
     assert placements(decide(ours, Configuration())) == placements(decide(fresh, Configuration()))
 
 
-def test_a_pod_on_a_node_that_does_not_answer_holds_its_place():
+def test_a_pod_on_a_node_that_does_not_answer_holds_its_place() -> None:
     lost = pod("lost").gpu(1).running_on("n1").build()
     lost = msgspec.structs.replace(lost, status=msgspec.structs.replace(lost.status, phase="Unknown"))
     assert state_of([node("n1", gpus=1), lost]).snapshot(NOW).nodes.idle[2, 0] == 0
 
 
-def test_amounts_that_nobody_can_count_leave_out_their_object_only():
+def test_amounts_that_nobody_can_count_leave_out_their_object_only() -> None:
     huge = node("huge")
     amounts = {**huge.status.allocatable, "cpu": "9" * 320}
     huge = msgspec.structs.replace(huge, status=msgspec.structs.replace(huge.status, allocatable=amounts))
@@ -194,8 +196,8 @@ def test_amounts_that_nobody_can_count_leave_out_their_object_only():
     assert snapshot.nodes.names == ["n1"]
 
 
-def test_an_older_version_of_a_bind_request_changes_nothing():
-    def version(number, phase):
+def test_an_older_version_of_a_bind_request_changes_nothing() -> None:
+    def version(number: str, phase: str) -> BindRequest:
         each = request("g-0", "n1", phase)
         return msgspec.structs.replace(
             each, metadata=msgspec.structs.replace(each.metadata, uid="u", resourceVersion=number)
@@ -206,14 +208,14 @@ def test_an_older_version_of_a_bind_request_changes_nothing():
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
 
 
-def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever():
+def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever() -> None:
     memory = VerdictMemory()
     for number in range(10 * MOST):
         assert memory.recall(1, "double", number, lambda number=number: 2 * number) == 2 * number
     assert len(memory) <= MOST + 1
 
 
-def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_the_same_time():
+def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_the_same_time() -> None:
     state = state_of([node("n"), pod("p").gpu(1).running_on("elsewhere").build()])
     assert set(state.snapshot(NOW).residents) == {"elsewhere"}
     drop_named(state, Pod, "p")
@@ -221,7 +223,7 @@ def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_t
     assert set(state.snapshot(NOW).residents) == set()
 
 
-def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back():
+def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back() -> None:
     group = [node("n1"), queue("q"), pod_group("g")]
     state = state_of([*group, *gang("g", 1)])
     former = pod("g-0").build()
@@ -232,7 +234,7 @@ def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back():
     assert not state.snapshot(NOW).backing_off
 
 
-def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collector():
+def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collector() -> None:
     """It may hold tens of thousands of pods, and replays make one after the other."""
     state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1)])
     state.snapshot(NOW)
@@ -245,13 +247,13 @@ def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collecto
         gc.enable()
 
 
-def rewritten(written, version, **status):
+def rewritten(written: Pod, version: str, **status: str) -> Pod:
     """The same pod, as it is after another write."""
     metadata = msgspec.structs.replace(written.metadata, resourceVersion=version)
     return msgspec.structs.replace(written, metadata=metadata, status=msgspec.structs.replace(written.status, **status))
 
 
-def test_a_running_pod_that_is_written_without_a_change_is_no_news():
+def test_a_running_pod_that_is_written_without_a_change_is_no_news() -> None:
     running = pod("g-0").gpu(1).of_group("g").running_on("n1").build()
     state = state_of([node("n1"), queue("q"), pod_group("g"), running])
     first = state.snapshot(NOW)
@@ -262,7 +264,7 @@ def test_a_running_pod_that_is_written_without_a_change_is_no_news():
     assert state.snapshot(NOW).nodes.idle[2, 0] == 8
 
 
-def test_of_a_pod_that_waits_the_newest_version_is_decided_on():
+def test_of_a_pod_that_waits_the_newest_version_is_decided_on() -> None:
     """What is said of it is written for that version, and refused for an older one."""
     (waiting,) = gang("g", 1)
     state = state_of([node("n1"), queue("q"), pod_group("g"), waiting])
@@ -272,7 +274,7 @@ def test_of_a_pod_that_waits_the_newest_version_is_decided_on():
     assert [task.pod.metadata.resourceVersion for task in job.tasks] == ["7"]
 
 
-def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change():
+def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change() -> None:
     objects = [node("n1"), queue("q"), pod_group("g"), *gang("g", 2)]
     state, other = state_of(objects), state_of(objects)
     for _ in state.settling():
@@ -287,7 +289,7 @@ def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change():
     assert second.nodes.idle[2, 0] == first.nodes.idle[2, 0] - 1
 
 
-def test_a_pod_that_is_stuck_stays_so_when_others_begin_to_select_it():
+def test_a_pod_that_is_stuck_stays_so_when_others_begin_to_select_it() -> None:
     stuck = pod("stuck").gpu(4).label("app", "x").running_on("n1").being_deleted_at(NOW - 3600).build()
     choosy = pod("g-0").cpu("1").of_group("g").with_spec(affinity=away(term(app="x"))).build()
     state = state_of([node("n1"), queue("q"), pod_group("g"), stuck, choosy])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from bosket.api.core.pod import Pod
+from bosket.api.object import KubeObject
 from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice, SearchBudgets
 from bosket.scheduler.decide import decide
@@ -22,7 +26,7 @@ class Measured:
         self.registry = CollectorRegistry()
         self.metrics = SchedulerMetrics(self.registry)
 
-    def cycle(self, *objects, configuration: Configuration | None = None) -> None:
+    def cycle(self, *objects: KubeObject | Sequence[KubeObject], configuration: Configuration | None = None) -> None:
         snapshot = snapshot_of(*objects)
         self.metrics.snapshot_taken(0.5)
         decisions = decide(snapshot, configuration or Configuration(), self.metrics.watch)
@@ -41,12 +45,12 @@ class Measured:
         }
 
 
-def born(seconds_ago: float, made):
+def born(seconds_ago: float, made: Pod) -> Pod:
     created = format_time(NOW - seconds_ago)
     return replace(made, metadata=replace(made.metadata, creationTimestamp=created))
 
 
-def test_the_time_of_a_cycle_is_taken_apart():
+def test_the_time_of_a_cycle_is_taken_apart() -> None:
     measured = Measured()
     measured.cycle(node("n"), queue("q"), pod_group("g"), gang("g", 1))
     assert measured.value("e2e_scheduling_latency_milliseconds") == 2000.0
@@ -57,7 +61,7 @@ def test_the_time_of_a_cycle_is_taken_apart():
     assert measured.value("close_session_latency_milliseconds") > 0
 
 
-def test_pod_groups_are_counted_by_the_action_that_tried_and_placed_them():
+def test_pod_groups_are_counted_by_the_action_that_tried_and_placed_them() -> None:
     measured = Measured()
     objects = [
         node("n", gpus=3),
@@ -75,7 +79,7 @@ def test_pod_groups_are_counted_by_the_action_that_tried_and_placed_them():
     assert measured.value("podgroups_scheduled_by_action", action="allocate") == 4
 
 
-def test_what_has_to_wait_for_resources_counts_as_scheduled_too():
+def test_what_has_to_wait_for_resources_counts_as_scheduled_too() -> None:
     measured = Measured()
     leaving = pod("old").gpu(1).running_on("n").being_deleted_at(NOW).build()
     measured.cycle(node("n", gpus=1), queue("q"), pod_group("g"), gang("g", 1), leaving)
@@ -84,7 +88,7 @@ def test_what_has_to_wait_for_resources_counts_as_scheduled_too():
     assert measured.value("bind_requests_total") == 0
 
 
-def test_the_time_from_creation_to_decision_is_observed_for_each_pod():
+def test_the_time_from_creation_to_decision_is_observed_for_each_pod() -> None:
     measured = Measured()
     pods = [born(0, each) for each in gang("a", 2)] + [born(4, each) for each in gang("b", 1)]
     measured.cycle(node("n"), queue("q"), pod_group("a"), pod_group("b"), pods)
@@ -94,7 +98,7 @@ def test_the_time_from_creation_to_decision_is_observed_for_each_pod():
     assert measured.value("task_scheduling_latency_milliseconds_bucket", le="2560.0") == 2
 
 
-def test_fair_shares_are_those_of_the_last_cycle_by_display_name_and_name():
+def test_fair_shares_are_those_of_the_last_cycle_by_display_name_and_name() -> None:
     measured = Measured()
     named = replace(queue("q"), spec=replace(queue("q").spec, displayName="Team Q"))
     running = pod("g-0").gpu(2).cpu("3").memory("4G").of_group("g").running_on("n").build()
@@ -106,13 +110,13 @@ def test_fair_shares_are_those_of_the_last_cycle_by_display_name_and_name():
     assert set(measured.queues("gpu")) == {("Team Q", "q", "Team Q")}
 
 
-def test_where_nobody_divides_there_is_no_fair_share():
+def test_where_nobody_divides_there_is_no_fair_share() -> None:
     measured = Measured()
     measured.cycle(node("n"), queue("q"), configuration=Configuration(plugins=(PluginChoice("predicates"),)))
     assert measured.queues("gpu") == {}
 
 
-def preemption(*waiting):
+def preemption(*waiting: str) -> list[KubeObject]:
     running = pod("low").gpu(1).of_group("low").running_on("n").build()
     return [
         node("n", gpus=1),
@@ -125,7 +129,7 @@ def preemption(*waiting):
     ]
 
 
-def test_a_search_for_victims_is_counted_and_timed():
+def test_a_search_for_victims_is_counted_and_timed() -> None:
     measured = Measured()
     measured.cycle(preemption("high-a"))
     assert measured.value("podgroups_acted_on_by_action", action="preempt") == 1
@@ -141,7 +145,7 @@ def test_a_search_for_victims_is_counted_and_timed():
     assert measured.value("scenarios_simulation_by_action", action="preempt") == 1
 
 
-def test_victims_that_make_too_little_room_are_counted_without_a_simulation():
+def test_victims_that_make_too_little_room_are_counted_without_a_simulation() -> None:
     measured = Measured()
     large = [pod_group("large", priority="high"), *gang("large", 1, gpus=2)]
     more = pod("low-1").gpu(1).of_group("low-1").running_on("n").build()
@@ -151,7 +155,7 @@ def test_victims_that_make_too_little_room_are_counted_without_a_simulation():
     assert measured.value("scenarios_simulation_by_action", action="preempt") == 1
 
 
-def test_a_budget_that_is_used_up_is_told_of_with_the_jobs_that_were_not_tried():
+def test_a_budget_that_is_used_up_is_told_of_with_the_jobs_that_were_not_tried() -> None:
     measured = Measured()
     budgets = SearchBudgets(action={"default": 1 / STEPS_PER_SECOND})
     measured.cycle(preemption("high-a", "high-b"), configuration=Configuration(search_budgets=budgets))
@@ -160,7 +164,7 @@ def test_a_budget_that_is_used_up_is_told_of_with_the_jobs_that_were_not_tried()
     assert measured.value("scenario_search_jobs_total", **labels) == 1
 
 
-def test_budgets_are_shown_as_they_are_configured():
+def test_budgets_are_shown_as_they_are_configured() -> None:
     registry = CollectorRegistry()
     SchedulerMetrics(registry, Configuration(search_budgets=SearchBudgets(action={"default": 7.0, "reclaim": 3.0})))
 
@@ -175,14 +179,14 @@ def test_budgets_are_shown_as_they_are_configured():
     assert value("action_budget_exhausted_total", action="preempt") == 0
 
 
-def test_the_time_to_write_a_bind_request_is_observed():
+def test_the_time_to_write_a_bind_request_is_observed() -> None:
     measured = Measured()
     measured.metrics.requested(0.004)
     assert measured.value("task_bind_latency_milliseconds_sum") == pytest.approx(4.0)
     assert measured.value("task_bind_latency_milliseconds_bucket", le="5.0") == 1
 
 
-def test_names_begin_as_they_are_told_to():
+def test_names_begin_as_they_are_told_to() -> None:
     registry = CollectorRegistry()
     SchedulerMetrics(registry, Configuration(), "team")
     names = {family.name for family in registry.collect()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,14 +13,16 @@ from hypothesis import strategies as st
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, Queue, Topology
-from bosket.api.object import ObjectKey
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
-from bosket.scheduler.model.decisions import Pipeline
+from bosket.scheduler.model.decisions import Decisions, Pipeline
 from bosket.scheduler.model.nomination import PATIENCE_SECONDS
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.own.commitments import Commitments
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
@@ -31,15 +35,15 @@ CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "40"))
 PRIORITIES = [priority_class("low", 10), priority_class("middle", 50), priority_class("high", 90)]
 
 
-def key(name):
+def key(name: str) -> ObjectKey:
     return ObjectKey("default", name)
 
 
-def running(name, gpus, on="n1", count=1):
+def running(name: str, gpus: int, on: str = "n1", count: int = 1) -> list[Pod]:
     return [pod(f"{name}-{i}").of_group(name).gpu(gpus).running_on(on).build() for i in range(count)]
 
 
-def cycle(state, now=NOW):
+def cycle(state: ClusterState, now: float = NOW) -> Decisions:
     """A cycle whose decisions count at once, as the live scheduler has it."""
     decisions = decide(state.snapshot(now), Configuration())
     for bind in decisions.lasting_binds:
@@ -50,19 +54,19 @@ def cycle(state, now=NOW):
     return decisions
 
 
-def evicted(decisions):
+def evicted(decisions: Decisions) -> list[str]:
     return sorted(each.task.key.name for each in decisions.lasting_evictions)
 
 
-def bound(decisions):
+def bound(decisions: Decisions) -> dict[str, str]:
     return {each.task.key.name: each.node for each in decisions.lasting_binds}
 
 
-def waits_for(decisions):
+def waits_for(decisions: Decisions) -> dict[str, str]:
     return {task.key.name: end.node for task, end in decisions.outcome.items() if isinstance(end, Pipeline)}
 
 
-def preemption(*more):
+def preemption(*more: KubeObject) -> ClusterState:
     """`high` takes the place of `low` on the only node."""
     return state_of(
         [
@@ -82,7 +86,7 @@ def preemption(*more):
 # ── nominations ──
 
 
-def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it():
+def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it() -> None:
     state = preemption()
     assert evicted(cycle(state)) == ["low-0"]
     state.put(pod_group("other", queue="a", priority="low"))  # its queue holds nothing, so it would go first
@@ -91,13 +95,13 @@ def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it():
     assert bound(cycle(state)) == {"high-0": "n1"}
 
 
-def test_without_the_nomination_the_other_job_would_have_gone_first():
+def test_without_the_nomination_the_other_job_would_have_gone_first() -> None:
     state = preemption(pod_group("other", queue="a", priority="low"), *gang("other", 1))
     drop_named(state, Pod, "low-0")
     assert bound(cycle(state)) == {"other-0": "n1"}
 
 
-def test_a_job_keeps_its_nomination_while_its_victims_leave():
+def test_a_job_keeps_its_nomination_while_its_victims_leave() -> None:
     state = preemption()
     cycle(state)
     for seconds in range(1, 100):
@@ -105,7 +109,7 @@ def test_a_job_keeps_its_nomination_while_its_victims_leave():
         assert (evicted(decisions), waits_for(decisions)) == ([], {"high-0": "n1"})
 
 
-def test_an_elastic_job_gets_all_that_was_promised_to_it_its_extras_too():
+def test_an_elastic_job_gets_all_that_was_promised_to_it_its_extras_too() -> None:
     """Its gang of one takes a place in the first cycle, an extra another one in the second; then both are free."""
     state = state_of(
         [
@@ -130,7 +134,7 @@ def test_an_elastic_job_gets_all_that_was_promised_to_it_its_extras_too():
     assert bound(cycle(state)) == {"grows-0": "n1", "grows-1": "n1"}
 
 
-def test_a_nomination_ends_some_time_after_the_victims_are_gone():
+def test_a_nomination_ends_some_time_after_the_victims_are_gone() -> None:
     state = preemption()
     cycle(state)
     drop_named(state, Pod, "low-0")
@@ -139,7 +143,7 @@ def test_a_nomination_ends_some_time_after_the_victims_are_gone():
     assert state.snapshot(NOW + 1 + PATIENCE_SECONDS).nominations == ()
 
 
-def test_a_nomination_ends_when_its_job_is_another_one_or_gone():
+def test_a_nomination_ends_when_its_job_is_another_one_or_gone() -> None:
     for change in (
         lambda state: drop_named(state, PodGroup, "high"),
         lambda state: drop_named(state, Pod, "high-0"),
@@ -152,11 +156,11 @@ def test_a_nomination_ends_when_its_job_is_another_one_or_gone():
         assert state.snapshot(NOW).nominations == ()
 
 
-def _edited(group):
+def _edited(group: PodGroup) -> PodGroup:
     return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, generation=2))
 
 
-def test_a_nomination_ends_when_its_victim_stays():
+def test_a_nomination_ends_when_its_victim_stays() -> None:
     state = preemption()
     cycle(state)
     state.own.refuse_eviction(key("low-0"), "uid-low-0", NOW, "PodDisruptionBudget default/keep")
@@ -164,7 +168,7 @@ def test_a_nomination_ends_when_its_victim_stays():
     assert evicted(cycle(state)) == []
 
 
-def test_one_with_a_better_right_takes_the_nomination_over_without_another_eviction():
+def test_one_with_a_better_right_takes_the_nomination_over_without_another_eviction() -> None:
     state = preemption()
     cycle(state)
     state.put(priority_class("highest", 95))
@@ -176,7 +180,7 @@ def test_one_with_a_better_right_takes_the_nomination_over_without_another_evict
     assert bound(cycle(state)) == {"first-0": "n1"}
 
 
-def test_a_nomination_is_over_when_another_pod_of_its_job_loses_the_place():
+def test_a_nomination_is_over_when_another_pod_of_its_job_loses_the_place() -> None:
     state = preemption()
     cycle(state)
     state.put(pod("earlier").of_group("high").gpu(1).build())  # goes before the one that was promised the place
@@ -188,7 +192,7 @@ def test_a_nomination_is_over_when_another_pod_of_its_job_loses_the_place():
     assert [nomination.job.name for nomination in state.snapshot(NOW + 1).nominations] == ["first"]
 
 
-def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_next_cycle_settles_it():
+def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_next_cycle_settles_it() -> None:
     """`rich` gets the idle GPU in its turn, `poor` renominations it together with one that `rich` holds."""
     state = state_of(
         [
@@ -209,7 +213,7 @@ def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_n
     assert bound(cycle(state)) == {"poor-0": "n1"}
 
 
-def test_a_gang_that_loses_one_of_its_new_places_is_not_started_in_part():
+def test_a_gang_that_loses_one_of_its_new_places_is_not_started_in_part() -> None:
     state = state_of([node("n1", gpus=2), queue("q"), pod_group("g", min_member=2), *gang("g", 2)])
     decisions = decide(state.snapshot(NOW), Configuration())
     first, second = decisions.binds
@@ -220,7 +224,7 @@ def test_a_gang_that_loses_one_of_its_new_places_is_not_started_in_part():
     assert decisions.lasting_binds == (first, second)
 
 
-def test_what_is_moved_finds_its_new_place_kept_until_it_is_back():
+def test_what_is_moved_finds_its_new_place_kept_until_it_is_back() -> None:
     """`big` needs a whole node: `small` moves to the other one, where a newcomer would like to go as well."""
     state = state_of(
         [
@@ -248,7 +252,7 @@ def test_what_is_moved_finds_its_new_place_kept_until_it_is_back():
     assert bound(cycle(state)) == {"small-1": "n1"}
 
 
-def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back():
+def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back() -> None:
     state = state_of(
         [
             node("n1", gpus=4),
@@ -274,38 +278,38 @@ def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back():
 # ── nobody takes it back ──
 
 
-def quarrel():
-    """`taker` is entitled to the GPU that `victim` has."""
+def quarrel() -> ClusterState:
+    """`preemptor` is entitled to the GPU that `victim` has."""
     return state_of(
         [
             node("n1", gpus=1),
             queue("a", quota=0),
             queue("b", quota=1),
             *PRIORITIES,
-            pod_group("taker", queue="b"),
-            *gang("taker", 1),
+            pod_group("preemptor", queue="b"),
+            *gang("preemptor", 1),
             pod_group("victim", queue="a"),
             *running("victim", 1),
         ]
     )
 
 
-def swapped(state):
+def swapped(state: ClusterState) -> ClusterState:
     """Both have what the other had."""
     assert evicted(cycle(state)) == ["victim-0"]
     drop_named(state, Pod, "victim-0")
-    state.put(running("taker", 1)[0])
+    state.put(running("preemptor", 1)[0])
     state.put(pod("victim-1").of_group("victim").gpu(1).build())
     return state
 
 
-def test_preemptions_are_remembered():
+def test_preemptions_are_remembered() -> None:
     snapshot = swapped(quarrel()).snapshot(NOW + 1)
-    assert snapshot.preempted_by == {key("victim"): {key("taker")}}
+    assert snapshot.preempted_by == {key("victim"): {key("preemptor")}}
 
 
 @pytest.mark.parametrize("preemptors", [{"a": "c"}, {"a": "b", "b": "c"}], ids=["directly", "through others"])
-def test_a_job_does_not_preempt_a_job_that_preempted_it(preemptors):
+def test_a_job_does_not_preempt_a_job_that_preempted_it(preemptors: Mapping[str, str]) -> None:
     """By priority `a` could have the GPU of `c`."""
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
     state.put(pod_group("c", priority="low"))
@@ -316,14 +320,14 @@ def test_a_job_does_not_preempt_a_job_that_preempted_it(preemptors):
     assert evicted(cycle(state, NOW + REMEMBERED_SECONDS)) == ["c-0"]
 
 
-def test_the_right_turns_with_the_queues():
+def test_the_right_turns_with_the_queues() -> None:
     state = swapped(quarrel())
     state.put(queue("a", quota=1))
     state.put(queue("b", quota=0))
-    assert evicted(cycle(state, NOW + 1)) == ["taker-0"]
+    assert evicted(cycle(state, NOW + 1)) == ["preemptor-0"]
 
 
-def test_a_change_of_a_queues_status_is_no_change_of_its_right():
+def test_a_change_of_a_queues_status_is_no_change_of_its_right() -> None:
     state = swapped(quarrel())
     seen = queue("a", quota=0)
     state.put(msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, resourceVersion="9")))
@@ -336,7 +340,7 @@ def test_a_change_of_a_queues_status_is_no_change_of_its_right():
         lambda state: state.put(priority_class("low", 10)),
         lambda state: state.put(node("n1", gpus=1)),
         lambda state: state.put(topology("zones", "zone")),
-        lambda state: state.put(pod_group("taker", queue="b")),
+        lambda state: state.put(pod_group("preemptor", queue="b")),
         lambda state: drop_named(state, PriorityClass, "unknown"),
         lambda state: drop_named(state, Topology, "unknown"),
         lambda state: drop_named(state, Queue, "unknown"),
@@ -344,7 +348,7 @@ def test_a_change_of_a_queues_status_is_no_change_of_its_right():
     ],
     ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
 )
-def test_what_is_told_twice_is_no_change(change):
+def test_what_is_told_twice_is_no_change(change: Callable[..., Any]) -> None:
     state = quarrel()
     state.put(topology("zones", "zone"))
     swapped(state)
@@ -358,7 +362,7 @@ def test_what_is_told_twice_is_no_change(change):
         lambda state: state.put(priority_class("low", 11)),
         lambda state: state.put(node("n1", gpus=2)),
         lambda state: state.put(topology("zones", "zone", "rack")),
-        lambda state: state.put(pod_group("taker", queue="b", priority="low")),
+        lambda state: state.put(pod_group("preemptor", queue="b", priority="low")),
         lambda state: drop_named(state, PriorityClass, "low"),
         lambda state: drop_named(state, Topology, "zones"),
         lambda state: drop_named(state, Queue, "a"),
@@ -366,7 +370,7 @@ def test_what_is_told_twice_is_no_change(change):
     ],
     ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
 )
-def test_what_is_remembered_is_void_when_the_situation_is_another_one(change):
+def test_what_is_remembered_is_void_when_the_situation_is_another_one(change: Callable[..., Any]) -> None:
     state = quarrel()
     state.put(topology("zones", "zone"))
     swapped(state)
@@ -374,13 +378,13 @@ def test_what_is_remembered_is_void_when_the_situation_is_another_one(change):
     assert state.snapshot(NOW + 1).preempted_by == {}
 
 
-def test_what_is_remembered_of_a_job_goes_with_it():
+def test_what_is_remembered_of_a_job_goes_with_it() -> None:
     state = swapped(quarrel())
-    drop_named(state, PodGroup, "taker")
+    drop_named(state, PodGroup, "preemptor")
     assert state.snapshot(NOW + 1).preempted_by == {}
 
 
-def test_with_a_job_goes_what_stood_between_others_because_of_it():
+def test_with_a_job_goes_what_stood_between_others_because_of_it() -> None:
     """`b` took the place of `a`, and `c` that of `b`; when `b` ends, its queue has room for `a`, at the cost of `c`."""
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
     for each in (pod_group("b"), pod_group("c", priority="low"), running("c", 1)[0]):
@@ -392,7 +396,7 @@ def test_with_a_job_goes_what_stood_between_others_because_of_it():
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_preemptions_are_remembered_longer_each_time(rounds):
+def test_preemptions_are_remembered_longer_each_time(rounds: int) -> None:
     state = swapped(quarrel())
     history = state._preemptions
     decisions = decide(quarrel().snapshot(NOW), Configuration())
@@ -406,18 +410,18 @@ def test_preemptions_are_remembered_longer_each_time(rounds):
     assert not history.preempted_by(now + seconds)
 
 
-def test_where_shares_depend_on_past_usage_the_time_does_not_grow():
+def test_where_shares_depend_on_past_usage_the_time_does_not_grow() -> None:
     state = swapped(quarrel())
     history = state._preemptions
     back = decide(_turned(), Configuration())
-    assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("taker", "victim")]
+    assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("preemptor", "victim")]
     again = decide(quarrel().snapshot(NOW), Configuration())
     for decisions in (back, again):
         history.record(decisions, NOW + REMEMBERED_SECONDS, usage_based=True)
     assert not history.preempted_by(NOW + 2 * REMEMBERED_SECONDS)
 
 
-def _turned():
+def _turned() -> Snapshot:
     """The same two jobs, with the rights of their queues the other way round."""
     state = swapped(quarrel())
     state.put(queue("a", quota=1))
@@ -428,7 +432,7 @@ def _turned():
 # ── own writes count until they are seen ──
 
 
-def test_an_eviction_counts_from_its_decision_until_it_is_seen_or_withdrawn():
+def test_an_eviction_counts_from_its_decision_until_it_is_seen_or_withdrawn() -> None:
     state = preemption()
     cycle(state)
     (task,) = state.snapshot(NOW).jobs[key("low")].tasks
@@ -441,7 +445,7 @@ def test_an_eviction_counts_from_its_decision_until_it_is_seen_or_withdrawn():
     assert task.status.name == "RUNNING"
 
 
-def test_another_pod_of_that_name_is_not_the_one_that_was_evicted():
+def test_another_pod_of_that_name_is_not_the_one_that_was_evicted() -> None:
     state = preemption()
     cycle(state)
     fresh = running("low", 1)[0]
@@ -450,7 +454,7 @@ def test_another_pod_of_that_name_is_not_the_one_that_was_evicted():
     assert task.status.name == "RUNNING"
 
 
-def test_a_note_on_a_group_counts_until_it_is_seen_and_no_longer():
+def test_a_note_on_a_group_counts_until_it_is_seen_and_no_longer() -> None:
     state = preemption()
     group = pod_group("low", priority="low")
     state.put(group)
@@ -465,7 +469,7 @@ def test_a_note_on_a_group_counts_until_it_is_seen_and_no_longer():
     assert state.snapshot(NOW).jobs[key("low")].history.last_started is None
 
 
-def test_a_note_that_could_not_be_written_is_forgotten():
+def test_a_note_that_could_not_be_written_is_forgotten() -> None:
     state = preemption()
     group = pod_group("low", priority="low")
     state.put(group)
@@ -482,23 +486,23 @@ def test_a_note_that_could_not_be_written_is_forgotten():
 @example(4690)  # one in the middle of a chain ends
 @example(7653)  # another pod of a job has the place
 @settings(max_examples=CLUSTERS, deadline=None)
-def test_random_clusters_come_to_rest_with_every_promise_kept(seed):
+def test_random_clusters_come_to_rest_with_every_promise_kept(seed: int) -> None:
     follow(seed)
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 2, deadline=None)
-def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed):
+def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed: int) -> None:
     follow(seed, varied=True)
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 2, deadline=None)
-def test_so_do_those_where_searches_go_on_beside_placing(seed):
+def test_so_do_those_where_searches_go_on_beside_placing(seed: int) -> None:
     follow(seed, varied=bool(seed % 2), beside=True)
 
 
-def test_jobs_that_were_passed_over_are_remembered_apart_from_preemptions_and_kept_in_files_as_before():
+def test_jobs_that_were_passed_over_are_remembered_apart_from_preemptions_and_kept_in_files_as_before() -> None:
     recorded = Commitments(preempted_by=((key("a"), (key("a"), key("b"))), (key("c"), (key("c"),))))
     assert b'"takers":[[["default","a"],[["default","a"],["default","b"]]]' in msgspec.json.encode(recorded)
     state = state_of([queue("q"), *PRIORITIES, pod_group("a"), pod_group("b"), pod_group("c")])

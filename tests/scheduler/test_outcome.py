@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec.structs import replace
 
 from bosket.api.kai import PodGroup, PodGroupStatus, SchedulingCondition
+from bosket.api.object import KubeObject
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
@@ -14,7 +18,7 @@ from bosket.testing.cluster import NOW, decided, reasons, snapshot_of
 CALLED_UNSCHEDULABLE = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="default", transitionID="1")
 
 
-def answer_to(*objects):
+def answer_to(*objects: KubeObject | Sequence[KubeObject]) -> dict[str, Any]:
     snapshot = snapshot_of(*objects)
     return answer(snapshot, decide(snapshot, Configuration()))
 
@@ -23,7 +27,7 @@ def with_condition(group: PodGroup) -> PodGroup:
     return replace(group, status=PodGroupStatus(schedulingConditions=(CALLED_UNSCHEDULABLE,)))
 
 
-def test_the_answer_has_binds_pipelines_groups_and_shares():
+def test_the_answer_has_binds_pipelines_groups_and_shares() -> None:
     got = answer_to(
         [node("n1", gpus=1), node("n2", gpus=1)],
         queue("q", quota=1),
@@ -49,7 +53,7 @@ def test_the_answer_has_binds_pipelines_groups_and_shares():
     assert got["fairShare"]["q"]["gpu"] == 2
 
 
-def test_a_job_of_which_something_runs_is_not_called_unschedulable():
+def test_a_job_of_which_something_runs_is_not_called_unschedulable() -> None:
     objects = [
         node("n1", gpus=1),
         queue("q"),
@@ -63,7 +67,7 @@ def test_a_job_of_which_something_runs_is_not_called_unschedulable():
     assert answer_to(objects)["podGroups"]["default/g"] == {"pods": {"Pending": 1, "Running": 1}}
 
 
-def test_conditions_stay_until_the_pods_are_bound():
+def test_conditions_stay_until_the_pods_are_bound() -> None:
     waiting = with_condition(pod_group("waiting", min_member=3))
     placed, bound = with_condition(pod_group("placed")), with_condition(pod_group("bound"))
     decisions = decided(
@@ -78,12 +82,12 @@ def test_conditions_stay_until_the_pods_are_bound():
     assert [job.key.name for job in decisions.settled] == ["bound"]
 
 
-def test_a_gang_that_misses_pods_says_so_before_anything_about_its_queue():
+def test_a_gang_that_misses_pods_says_so_before_anything_about_its_queue() -> None:
     decisions = decided(node("n1"), queue("q"), pod_group("g", min_member=2, queue="nowhere"), gang("g", 1))
     assert reasons(decisions)["g"].startswith("Job is not ready for scheduling")
 
 
-def test_what_kai_has_no_code_for_has_a_sentence_and_no_code():
+def test_what_kai_has_no_code_for_has_a_sentence_and_no_code() -> None:
     got = decided(
         node("n1"),
         [queue("q"), queue("child", parent="q")],

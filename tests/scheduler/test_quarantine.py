@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import KubeObject
 from bosket.cli.main import main
+from bosket.runtime.service import Environment
 from bosket.scheduler import loop
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.faults import culprits
@@ -491,7 +492,7 @@ async def test_the_loop_goes_on_and_says_what_is_left_out(trouble: list[Trouble]
     options = Options(configuration=POISONED, failed_snapshots=tmp_path)
     pages = {}
 
-    def scheduler(env):
+    def scheduler(env: Environment) -> loop.Scheduler:
         made = loop.service(env, options)
         pages["left"] = env.local_pages
         return made
@@ -529,7 +530,7 @@ async def test_one_step_that_fails_keeps_no_other_from_being_taken(monkeypatch: 
     def fail(*_: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr(Applier, "_tell_pipelined", fail)
+    monkeypatch.setattr(Applier, "_report_pipelined", fail)
     monkeypatch.setattr(Applier, "_note_starts", fail)
     rig = await make_rig(
         [node("n1"), queue("q"), pod_group("fine", namespace=NAMESPACE), *gang("fine", 1, namespace=NAMESPACE)]

@@ -1,5 +1,7 @@
 """Limits and quotas at every level of the queue tree, whose turn it is, and queues that can't be used."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from bosket.api.kai import Queue, QueueResource
@@ -14,7 +16,7 @@ from bosket.testing.build import gang, node, pod, pod_group, priority_class, que
 from bosket.testing.cluster import NOW, decided, placements, reasons
 
 
-def test_a_queue_never_gets_more_than_its_limit():
+def test_a_queue_never_gets_more_than_its_limit() -> None:
     decisions = decided(node("n1"), queue("q", limit=3), pod_group("g", min_member=4), gang("g", 4))
     assert placements(decisions) == {}
     assert reasons(decisions)["g"] == (
@@ -23,10 +25,10 @@ def test_a_queue_never_gets_more_than_its_limit():
     )
 
 
-def test_a_queue_without_a_limit_has_none_and_one_of_0_lets_nothing_run():
+def test_a_queue_without_a_limit_has_none_and_one_of_0_lets_nothing_run() -> None:
     """As in KAI's documentation of shards: a quota of GPUs, and not a word of CPU and memory."""
 
-    def written(name, spec):
+    def written(name: str, spec: Mapping[str, dict[str, dict[str, int]] | int | str]) -> Queue:
         return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
 
     top = written("top", {"priority": 100, "resources": {"gpu": {"quota": -1}}})
@@ -40,7 +42,7 @@ def test_a_queue_without_a_limit_has_none_and_one_of_0_lets_nothing_run():
     assert "Limit is 0 GPUs" in reasons(decisions)["g"]
 
 
-def test_a_recording_of_kais_is_decided_as_kai_did_with_a_limit_of_0():
+def test_a_recording_of_kais_is_decided_as_kai_did_with_a_limit_of_0() -> None:
     objects = {
         "nodes": [node("n1")],
         "queues": [{"metadata": {"name": "q"}, "spec": {"resources": {"gpu": {"quota": 10}}}}],
@@ -52,14 +54,14 @@ def test_a_recording_of_kais_is_decided_as_kai_did_with_a_limit_of_0():
         assert tree.queues[0].limit == (limit, limit, limit)
 
 
-def test_limits_of_0_and_minus_1_are_written_out():
+def test_limits_of_0_and_minus_1_are_written_out() -> None:
     """Whoever reads what is left out as 0 must not take one for the other."""
     for limit in (0, -1):
         assert f'"limit":{limit}'.encode() in msgspec.json.encode(queue("q", limit=limit))
     assert b'"limit"' not in msgspec.json.encode(QueueResource(quota=1))
 
 
-def test_the_limit_of_an_ancestor_binds_too_and_counts_what_runs():
+def test_the_limit_of_an_ancestor_binds_too_and_counts_what_runs() -> None:
     running = pod("r-0").gpu(2).of_group("r").running_on("n1").build()
     decisions = decided(
         node("n1"),
@@ -73,7 +75,7 @@ def test_the_limit_of_an_ancestor_binds_too_and_counts_what_runs():
     assert "currently 2 GPUs allocated" in reasons(decisions)["g"]
 
 
-def test_non_preemptible_work_stays_inside_the_quota():
+def test_non_preemptible_work_stays_inside_the_quota() -> None:
     decisions = decided(
         node("n1"),
         queue("q", quota=2),
@@ -85,19 +87,19 @@ def test_non_preemptible_work_stays_inside_the_quota():
     assert reasons(decisions)["g"].startswith("Non-preemptible workload is over quota. Workload requested 3 GPUs")
 
 
-def test_preemptible_work_may_go_over_the_quota():
+def test_preemptible_work_may_go_over_the_quota() -> None:
     decisions = decided(node("n1"), queue("q", quota=2), pod_group("g", min_member=3), gang("g", 3))
     assert len(placements(decisions)) == 3
 
 
-def test_queues_take_turns_by_what_they_hold_of_their_quota():
+def test_queues_take_turns_by_what_they_hold_of_their_quota() -> None:
     groups = [pod_group(f"{q}{i}", queue=q) for q in "ab" for i in range(4)]
     members = [gang(f"{q}{i}", 1) for q in "ab" for i in range(4)]
     decisions = decided(node("n1", gpus=4), [queue("a", quota=2), queue("b", quota=2)], groups, *members)
     assert sorted(placements(decisions)) == ["a0-0", "a1-0", "b0-0", "b1-0"]
 
 
-def test_a_queue_of_higher_priority_is_served_first():
+def test_a_queue_of_higher_priority_is_served_first() -> None:
     decisions = decided(
         node("n1", gpus=1),
         [queue("a"), queue("b", priority=200)],
@@ -108,7 +110,7 @@ def test_a_queue_of_higher_priority_is_served_first():
     assert set(placements(decisions)) == {"gb-0"}
 
 
-def test_a_job_of_higher_priority_is_served_first():
+def test_a_job_of_higher_priority_is_served_first() -> None:
     decisions = decided(
         node("n1", gpus=1),
         queue("q"),
@@ -120,7 +122,7 @@ def test_a_job_of_higher_priority_is_served_first():
     assert set(placements(decisions)) == {"new-0"}
 
 
-def test_of_equally_old_jobs_the_one_with_the_smaller_name_goes_first_whatever_its_namespace():
+def test_of_equally_old_jobs_the_one_with_the_smaller_name_goes_first_whatever_its_namespace() -> None:
     later = pod_group("a", namespace="z")
     earlier = pod_group("b", namespace="a")
     same_age = msgspec.structs.replace(earlier.metadata, creationTimestamp=later.metadata.creationTimestamp)
@@ -134,7 +136,7 @@ def test_of_equally_old_jobs_the_one_with_the_smaller_name_goes_first_whatever_i
     assert placements(decisions) == {"a-0": "n1"}
 
 
-def test_bad_queues_stop_their_own_jobs_only():
+def test_bad_queues_stop_their_own_jobs_only() -> None:
     decisions = decided(
         node("n1"),
         [
@@ -157,13 +159,13 @@ def test_bad_queues_stop_their_own_jobs_only():
     assert reported["nameless"] == "The pod group names no queue (spec.queue is empty)"
 
 
-def test_a_queue_with_children_holds_no_jobs():
+def test_a_queue_with_children_holds_no_jobs() -> None:
     decisions = decided(node("n1"), [queue("q"), queue("child", parent="q")], pod_group("g", queue="q"), gang("g", 1))
     assert placements(decisions) == {}
     assert "only a leaf queue can hold jobs" in reasons(decisions)["g"]
 
 
-def test_without_hierarchy_queues_share_the_cluster_as_siblings():
+def test_without_hierarchy_queues_share_the_cluster_as_siblings() -> None:
     state = ClusterState(StateOptions(full_hierarchy_fairness=False))
     for each in [queue("top", limit=0), queue("q", parent="top"), node("n1"), pod_group("g"), *gang("g", 1)]:
         state.put(each)
@@ -172,7 +174,7 @@ def test_without_hierarchy_queues_share_the_cluster_as_siblings():
     assert set(decisions.fair_share) == {"default", "q"}
 
 
-def test_a_queue_is_judged_by_the_next_job_of_the_child_that_was_served_last():
+def test_a_queue_is_judged_by_the_next_job_of_the_child_that_was_served_last() -> None:
     """With `b2` in line, `left` would leave its quota, so `right` goes first, although `a2` would still fit."""
     sizes = {"a1": 1, "a2": 1, "b1": 1, "b2": 2, "c1": 1}
     decisions = decided(
@@ -187,7 +189,7 @@ def test_a_queue_is_judged_by_the_next_job_of_the_child_that_was_served_last():
     assert list(placements(decisions)) == ["a1-0", "b1-0", "c1-0", "a2-0"]
 
 
-def test_only_so_many_jobs_of_a_queue_are_tried_as_the_configuration_says():
+def test_only_so_many_jobs_of_a_queue_are_tried_as_the_configuration_says() -> None:
     groups = [pod_group(f"{q}{i}", queue=q) for q in "ab" for i in range(3)]
     decisions = decided(
         node("n1"),

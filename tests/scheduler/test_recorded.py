@@ -111,14 +111,14 @@ def test_what_pods_refer_to_is_recorded_too() -> None:
         "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
         "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR_THE_TEAM]}},
     }
-    peer = {
+    neighbour = {
         "metadata": {"name": "b", "namespace": "other", "labels": {"app": "db"}},
         "spec": {"nodeName": "x", "containers": []},
         "status": {"phase": "Running"},
     }
     objects = {
         **RECORDING["rawObjects"],
-        "pods": [{**POD, "spec": spec}, peer],
+        "pods": [{**POD, "spec": spec}, neighbour],
         "configMaps": [{"metadata": {"name": "settings", "namespace": "n"}, "data": {"k": "v"}}],
         "persistentVolumeClaims": [
             {"metadata": {"name": "data", "namespace": "n"}, "spec": {"storageClassName": "slow"}}

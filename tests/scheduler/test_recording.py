@@ -6,7 +6,9 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -52,13 +54,15 @@ from bosket.api.core import (
     VolumeProjection,
 )
 from bosket.api.core.container import ExecAction
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, SubGroup
-from bosket.api.object import ManagedFieldsEntry, ObjectKey, ObjectMeta
+from bosket.api.object import KubeObject, ManagedFieldsEntry, ObjectKey, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube import volume
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.recording import redaction
 from bosket.scheduler.recording.object_lists import LISTS
@@ -76,7 +80,7 @@ def written(state: ClusterState, configuration: Configuration | None = None, now
     return zipped(take(state, OPTIONS, configuration or Configuration(), now))
 
 
-def outcome(snapshot):
+def outcome(snapshot: Snapshot) -> tuple[dict[str, Any], list[str]]:
     decisions = decide(snapshot, Configuration())
     return answer(snapshot, decisions), [each.text for each in decisions.waiting]
 
@@ -89,7 +93,7 @@ def request(name: str, to: str, phase: str = "") -> BindRequest:
     )
 
 
-def with_init_container(made, cpu: str, *, sidecar: bool):
+def with_init_container(made: Pod, cpu: str, *, sidecar: bool) -> Pod:
     extra = Container(
         name="init",
         resources=ResourceRequirements(requests={"cpu": cpu}),
@@ -98,7 +102,7 @@ def with_init_container(made, cpu: str, *, sidecar: bool):
     return replace(made, spec=replace(made.spec, initContainers=(extra,), overhead={"memory": "1Gi"}))
 
 
-def bound_to_zone(made, zone: str):
+def bound_to_zone(made: Pod, zone: str) -> Pod:
     term = NodeSelectorTerm(matchExpressions=(NodeSelectorRequirement(key="zone", operator="In", values=(zone,)),))
     required = NodeSelector(nodeSelectorTerms=(term,))
     affinity = Affinity(nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required))
@@ -106,7 +110,7 @@ def bound_to_zone(made, zone: str):
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     nodes = []
     for number, (gpus, zone, taint) in enumerate(
         draw(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("xy"), st.booleans()), min_size=1, max_size=5))
@@ -155,7 +159,9 @@ def clusters(draw):
 
 @given(clusters(), st.integers(0, 3), st.booleans())
 @settings(max_examples=120, deadline=None)
-def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assumed, held):
+def test_the_same_is_decided_from_the_file_as_from_the_live_state(
+    objects: Sequence[KubeObject], assumed: int, held: bool
+) -> None:
     state = state_of(objects)
     waiting = decide(state.snapshot(NOW), Configuration()).binds
     for bind in waiting[:assumed]:  # decided, and not yet written
@@ -167,7 +173,7 @@ def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assum
     assert outcome(recorded.snapshot(recorded.now)) == outcome(state.snapshot(NOW))
 
 
-def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
+def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too() -> None:
     state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 1)])
     state.own.back_off(ObjectKey("default", "g-0"), "uid-g-0", NOW)
     recorded = read(written(state, now=NOW + 0.25))
@@ -177,7 +183,7 @@ def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
     assert decide(later.snapshot(later.now), Configuration()).binds
 
 
-def test_what_queues_used_is_in_the_file():
+def test_what_queues_used_is_in_the_file() -> None:
     state = state_of([node("n"), queue("q")])
     assert read(written(state)).usage == NO_USAGE
     usage = Usage({"q": (0.5, 0.25, 0.0)}, NOW, "builtin")
@@ -186,7 +192,7 @@ def test_what_queues_used_is_in_the_file():
     assert recorded.usage == recorded.snapshot(NOW).usage == usage
 
 
-def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
+def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured() -> None:
     state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 2), priority_class("p", 7)])
     configuration = Configuration(actions=("allocate", "reclaim"), plugins=(PluginChoice("waltz", {"a": "b"}),))
     data = zipped(take(state, StateOptions("mine", 30.0), configuration, NOW), {"serverVersion": {"major": "1"}})
@@ -231,7 +237,7 @@ def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
     assert recorded.configuration == configuration
 
 
-def test_the_order_in_which_objects_came_is_not_in_the_file():
+def test_the_order_in_which_objects_came_is_not_in_the_file() -> None:
     objects = [node("n"), node("m"), queue("q"), pod_group("g"), *gang("g", 2)]
     assert written(state_of(objects)) == written(state_of(reversed(objects)))
 
@@ -240,7 +246,7 @@ SECRET = "hunter2"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def secretive_pod():
+def secretive_pod() -> Pod:
     """A pod that has something to hide wherever a pod can."""
     container = Container(
         name="main",
@@ -295,7 +301,7 @@ def secretive_pod():
     )
 
 
-def secretive_storage():
+def secretive_storage() -> list[KubeObject]:
     """What the pod refers to, with something to hide as well."""
     meta = ObjectMeta(name="the-claim", namespace="default", annotations={"pv.kubernetes.io/bind-completed": "yes"})
     csi = CSIPersistentVolumeSource(driver="d", volumeHandle="h", volumeAttributes={"password": SECRET})
@@ -309,7 +315,7 @@ def secretive_storage():
     ]
 
 
-def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
+def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides() -> None:
     state = state_of([node("n"), queue("q"), pod_group("g"), secretive_pod(), *secretive_storage()])
     assert len(decide(state.snapshot(NOW), Configuration()).binds) == 1
     data = written(state)
@@ -322,7 +328,7 @@ def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name):
+def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name: str) -> None:
     reported = {"example.com/token": SECRET, "user": SECRET, "kai.scheduler/top-owner-metadata": SECRET}
     kept = {"kai.scheduler/last-start-timestamp": "2025-01-01T00:00:00Z", "gpu-fraction": "0.5", "bosket.dev/x": "1"}
     kind, meta = LISTS[name].kind, ObjectMeta(name="a", annotations={**reported, **kept})
@@ -330,7 +336,7 @@ def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name):
     assert LISTS[name].redact(made).metadata.annotations == kept
 
 
-def test_every_annotation_that_the_scheduler_reads_is_kept():
+def test_every_annotation_that_the_scheduler_reads_is_kept() -> None:
     """Found in its code: names of annotations in modules that decisions rest on, where they aren't written."""
     folder = Path(redaction.__file__).parents[2]
     files = [each for part in ("model", "snapshot", "framework", "plugins", "actions", "solver", "kernel")
@@ -342,7 +348,7 @@ def test_every_annotation_that_the_scheduler_reads_is_kept():
     assert {name for name in read if not redaction.is_kept(known[name])} == set()
 
 
-def test_manifests_that_kubectl_keeps_in_annotations_are_left_out_of_every_kind():
+def test_manifests_that_kubectl_keeps_in_annotations_are_left_out_of_every_kind() -> None:
     noted = replace(queue("q"), metadata=ObjectMeta(name="q", annotations={LAST_APPLIED: SECRET}))
     with zipfile.ZipFile(io.BytesIO(written(state_of([noted])))) as archive:
         assert SECRET.encode() not in archive.read("snapshot.json")
@@ -397,13 +403,15 @@ LEFT_OUT_OF_STATUS = frozenset(
         (PodStatus, redaction.STATUS_FIELDS, LEFT_OUT_OF_STATUS),
     ],
 )
-def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(struct: type[msgspec.Struct], kept, left_out):
+def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(
+    struct: type[msgspec.Struct], kept: set[str] | tuple[str, ...], left_out: frozenset[str]
+) -> None:
     """Who adds a field to the Struct is asked here whether a decision may rest on it."""
     known = {field.name for field in fields(struct)}
     assert known == {*kept, *left_out}
 
 
-def test_what_earlier_cycles_promised_is_in_the_file_too():
+def test_what_earlier_cycles_promised_is_in_the_file_too() -> None:
     """Evictions under way, refusals, claims and who took whose place: without them something else is decided."""
     state = state_of(
         [

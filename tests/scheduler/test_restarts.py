@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import logging
 import os
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from bosket.api.coordination import Lease
 from bosket.api.core import ConfigMap, Namespace, Pod
 from bosket.api.kai import BindRequest, PodGroup
-from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta, OwnerReference
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.kube.transport import Request, Response, Stream, Transport
@@ -27,9 +28,10 @@ from bosket.runtime.service import Environment
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.io.apply import Applier
-from bosket.scheduler.loop import service
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.model.nomination import NominatedPod, Nomination
 from bosket.scheduler.options import Options
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.own.memory import (
     MOST_BYTES,
     NO_MEMORY,
@@ -42,8 +44,8 @@ from bosket.scheduler.state.own.memory import (
     decode,
     encode,
 )
-from bosket.scheduler.state.own.own_decisions import RESUME_SECONDS
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
+from bosket.scheduler.state.own_decisions import RESUME_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, state_of
 from bosket.testing.faults import FaultyTransport, matching, refuse
@@ -57,7 +59,7 @@ FORGETFUL = 14
 HOME, MEMORY_NAME = "kai-scheduler", "kai-scheduler-memory"
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
@@ -66,17 +68,17 @@ def scheduler(env):
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 4, deadline=None)
-def test_random_clusters_come_to_rest_though_their_scheduler_is_killed_again_and_again(seed):
+def test_random_clusters_come_to_rest_though_their_scheduler_is_killed_again_and_again(seed: int) -> None:
     follow(seed, restarts=True)
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 8, deadline=None)
-def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed):
+def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed: int) -> None:
     follow(seed, varied=True, restarts=True)
 
 
-def test_without_its_memory_the_successor_would_not_keep_every_promise():
+def test_without_its_memory_the_successor_would_not_keep_every_promise() -> None:
     with pytest.raises(AssertionError):
         follow(FORGETFUL, restarts=True, remembers=False)
     follow(FORGETFUL, restarts=True)
@@ -157,7 +159,7 @@ async def kept(rig: Rig) -> Memory | None:
     return decode(base64.b64decode(found[0].binaryData["memory"])) if found else None
 
 
-async def high_starts(rig: Rig):
+async def high_starts(rig: Rig) -> bool:
     await end_what_goes(rig)
     return "high-0" in await requests(rig)
 
@@ -171,7 +173,9 @@ async def writes_of_a_whole_story(gpus: int) -> list[str]:
 
 
 @pytest.mark.looptime
-async def test_wherever_the_scheduler_is_killed_nobody_is_evicted_twice_and_the_room_goes_to_whom_it_was_made_for():
+async def test_wherever_the_scheduler_is_killed_nobody_is_evicted_twice_and_the_room_goes_to_whom_it_was_made_for() -> (
+    None
+):
     """After the kill a job comes that would go first, were the room nobody's; and what was evicted ends."""
     count = len(await writes_of_a_whole_story(2))
     assert count >= 6
@@ -196,7 +200,7 @@ async def test_wherever_the_scheduler_is_killed_nobody_is_evicted_twice_and_the_
 
 
 @pytest.mark.looptime
-async def test_what_was_about_to_happen_is_written_before_it_happens_and_little_is_written():
+async def test_what_was_about_to_happen_is_written_before_it_happens_and_little_is_written() -> None:
     rig = await a_cluster(2)
     transport = FaultyTransport(rig.server.transport())
     async with rig.running(scheduler, transport):
@@ -211,7 +215,7 @@ async def test_what_was_about_to_happen_is_written_before_it_happens_and_little_
 
 
 @pytest.mark.looptime
-async def test_the_memory_belongs_to_whom_the_lease_does():
+async def test_the_memory_belongs_to_whom_the_lease_does() -> None:
     """The operator gives the lease to its SchedulingShard; with that, both go."""
     rig = await a_cluster(1)
     shard = OwnerReference(apiVersion="kai.scheduler/v1", kind="SchedulingShard", name="default", uid="u1")
@@ -223,7 +227,7 @@ async def test_the_memory_belongs_to_whom_the_lease_does():
 
 
 @pytest.mark.looptime
-async def test_a_scheduler_that_evicts_nobody_writes_no_memory():
+async def test_a_scheduler_that_evicts_nobody_writes_no_memory() -> None:
     rig = await make_rig([node("n1", gpus=2), queue("q"), pod_group("g", namespace=NAMESPACE)])
     await rig.apply(Namespace(metadata=ObjectMeta(name=HOME)), *gang("g", 1, namespace=NAMESPACE))
     async with rig.running(scheduler):
@@ -233,7 +237,9 @@ async def test_a_scheduler_that_evicts_nobody_writes_no_memory():
 
 
 @pytest.mark.looptime
-async def test_evictions_wait_for_a_server_that_can_not_write_and_not_for_one_that_will_not(caplog):
+async def test_evictions_wait_for_a_server_that_can_not_write_and_not_for_one_that_will_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rig = await a_cluster(1)
     transport = FaultyTransport(rig.server.transport())
     transport.add(refuse(matching("POST", "/configmaps"), 500, times=3))
@@ -255,7 +261,7 @@ async def test_evictions_wait_for_a_server_that_can_not_write_and_not_for_one_th
 
 
 @pytest.mark.looptime
-async def test_a_memory_that_somebody_spoilt_is_begun_anew():
+async def test_a_memory_that_somebody_spoilt_is_begun_anew() -> None:
     rig = await a_cluster(1)
     spoilt = ConfigMap(metadata=ObjectMeta(name=MEMORY_NAME, namespace=HOME), binaryData={"memory": "AAAA"})
     await rig.apply(spoilt)
@@ -268,7 +274,7 @@ async def test_a_memory_that_somebody_spoilt_is_begun_anew():
 
 
 @pytest.mark.looptime
-async def test_a_write_that_was_refused_is_tried_again_though_nothing_more_changes():
+async def test_a_write_that_was_refused_is_tried_again_though_nothing_more_changes() -> None:
     """The right to write may come later than the first decision."""
     rig = await a_cluster(1)
     transport = FaultyTransport(rig.server.transport())
@@ -280,7 +286,7 @@ async def test_a_write_that_was_refused_is_tried_again_though_nothing_more_chang
         assert tried == 6
 
 
-def applier_of(rig, state, transport=None):
+def applier_of(rig: Rig, state: ClusterState, transport: Meddling | None = None) -> Applier:
     client = Client(transport or rig.server.transport(), clock=rig.clock)
     env = Environment(
         client=client,
@@ -294,13 +300,13 @@ def applier_of(rig, state, transport=None):
     )  # fmt: skip
 
 
-def memory_map(memory):
+def memory_map(memory: Memory) -> ConfigMap:
     data = {"memory": base64.b64encode(encode(memory)).decode()}
     return ConfigMap(metadata=ObjectMeta(name=MEMORY_NAME, namespace=HOME), binaryData=data)
 
 
 @pytest.mark.looptime
-async def test_a_leader_that_returns_writes_nothing_before_it_has_read_what_the_one_before_it_left():
+async def test_a_leader_that_returns_writes_nothing_before_it_has_read_what_the_one_before_it_left() -> None:
     rig = await make_rig([Namespace(metadata=ObjectMeta(name=HOME))])
     state = state_of(objects())
     remembered(state)
@@ -318,7 +324,7 @@ async def test_a_leader_that_returns_writes_nothing_before_it_has_read_what_the_
 
 
 @pytest.mark.looptime
-async def test_nothing_is_written_while_the_memory_is_read():
+async def test_nothing_is_written_while_the_memory_is_read() -> None:
     """A write in between would not know the version of the ConfigMap, and take the place of what is being read."""
     rig = await make_rig([Namespace(metadata=ObjectMeta(name=HOME))])
     state = state_of(objects())
@@ -327,7 +333,7 @@ async def test_nothing_is_written_while_the_memory_is_read():
     await rig.apply(memory_map(left))
     saving = []
 
-    async def save_meanwhile():
+    async def save_meanwhile() -> None:
         applier._memory.changed()
         saving.append(asyncio.create_task(applier._memory.save()))
         await rig.clock.sleep(1)
@@ -342,11 +348,11 @@ async def test_nothing_is_written_while_the_memory_is_read():
 # ── what is taken over, and what isn't ──
 
 
-def key(name):
+def key(name: str) -> ObjectKey:
     return ObjectKey("default", name)
 
 
-def objects(*, gpus=1, generation=0, priority=90, uid=None):
+def objects(*, gpus: int = 1, generation: int = 0, priority: int = 90, uid: str | None = None) -> list[KubeObject]:
     low = pod("low-0").of_group("low").gpu(1).running_on("n1").build()
     if uid is not None:
         low = msgspec.structs.replace(low, metadata=msgspec.structs.replace(low.metadata, uid=uid))
@@ -364,7 +370,7 @@ def objects(*, gpus=1, generation=0, priority=90, uid=None):
     ]
 
 
-def remembered(state=None):
+def remembered(state: ClusterState | None = None) -> Memory:
     """What is remembered after `high` was given the place of `low`."""
     state = state or state_of(objects())
     decisions = decide(state.snapshot(NOW), Configuration())
@@ -376,7 +382,9 @@ def remembered(state=None):
     return decode(encode(memory))
 
 
-def test_all_of_it_is_taken_over_by_a_state_that_sees_the_same_and_evictions_are_carried_out_as_they_were_decided():
+def test_all_of_it_is_taken_over_by_a_state_that_sees_the_same_and_evictions_are_carried_out_as_they_were_decided() -> (
+    None
+):
     memory, state = remembered(), state_of(objects())
     (eviction,) = state.restore(memory, NOW + 1)
     assert (eviction.task.key, eviction.preemptor.key, eviction.action) == (key("low-0"), key("high"), "preempt")
@@ -397,7 +405,9 @@ def test_all_of_it_is_taken_over_by_a_state_that_sees_the_same_and_evictions_are
     ],
     ids=["another victim", "another generation", "no job", "no pod that waits", "long ago"],
 )
-def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_decided(seen, later):
+def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_decided(
+    seen: Sequence[KubeObject], later: float
+) -> None:
     state = state_of(seen)
     assert state.restore(remembered(), NOW + later) == ()
     nominations = [
@@ -413,21 +423,21 @@ def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_de
     [objects(gpus=2), objects(priority=91), [*objects(), queue("new")], objects(generation=7)],
     ids=["node", "priority", "queue", "job"],
 )
-def test_preemptions_are_void_when_the_situation_changed_while_nobody_looked(seen):
+def test_preemptions_are_void_when_the_situation_changed_while_nobody_looked(seen: Sequence[KubeObject]) -> None:
     assert remembered().preemptions
     state = state_of(seen)
     state.restore(remembered(), NOW + 1)
     assert state.snapshot(NOW + 1).preempted_by == {}
 
 
-def test_preemptions_end_when_they_would_have_ended():
+def test_preemptions_end_when_they_would_have_ended() -> None:
     state = state_of(objects())
     state.restore(remembered(), NOW + REMEMBERED_SECONDS - 1)
     assert state.snapshot(NOW + REMEMBERED_SECONDS - 1).preempted_by
     assert not state.snapshot(NOW + REMEMBERED_SECONDS).preempted_by
 
 
-def test_a_heartbeat_of_a_node_changes_no_situation():
+def test_a_heartbeat_of_a_node_changes_no_situation() -> None:
     seen = objects()
     status = msgspec.structs.replace(seen[0].status, images=())
     later = msgspec.structs.replace(seen[0], status=status, metadata=msgspec.structs.replace(seen[0].metadata))
@@ -436,7 +446,7 @@ def test_a_heartbeat_of_a_node_changes_no_situation():
     assert state.snapshot(NOW + 1).preempted_by
 
 
-def test_refusals_and_failed_bindings_go_on_counting_and_only_for_the_same_pods():
+def test_refusals_and_failed_bindings_go_on_counting_and_only_for_the_same_pods() -> None:
     state = state_of(objects())
     (low,) = [each for each in state.objects(Pod) if each.metadata.name == "low-0"]
     high = next(each for each in state.objects(Pod) if each.metadata.name == "high-0")
@@ -459,7 +469,7 @@ def test_refusals_and_failed_bindings_go_on_counting_and_only_for_the_same_pods(
 
 @given(st.binary(max_size=200))
 @settings(max_examples=50, deadline=None)
-def test_garbage_is_never_taken_for_a_memory(garbage):
+def test_garbage_is_never_taken_for_a_memory(garbage: bytes) -> None:
     with pytest.raises(UnreadableMemory):
         decode(garbage)
     whole = bytearray(encode(remembered()))
@@ -469,18 +479,18 @@ def test_garbage_is_never_taken_for_a_memory(garbage):
         decode(bytes(whole))
 
 
-def test_a_memory_of_another_version_is_not_read():
+def test_a_memory_of_another_version_is_not_read() -> None:
     with pytest.raises(UnreadableMemory, match=f"its version is {VERSION + 1}"):
         decode(encode(Memory(version=VERSION + 1)))
 
 
-def test_however_much_there_is_to_remember_it_fits_into_a_config_map():
+def test_however_much_there_is_to_remember_it_fits_into_a_config_map() -> None:
     """What is served first is kept the longest, and no nomination stays of whose victims nothing is known."""
 
-    def uid(*number):
+    def uid(*number: int) -> str:
         return base64.b16encode(repr(number).encode() * 7).decode()[:36] + os.urandom(9).hex()
 
-    def nomination(number):
+    def nomination(number: int) -> Nomination:
         pods = tuple((ObjectKey("ns", f"v{number}-{i}"), uid(number, i)) for i in range(40))
         places = tuple(NominatedPod(ObjectKey("ns", f"p{number}-{i}"), uid(i, number), f"n{i}") for i in range(40))
         return Nomination(ObjectKey("ns", f"j{number}"), uid(number), 1, places, pods)
@@ -500,6 +510,6 @@ def test_however_much_there_is_to_remember_it_fits_into_a_config_map():
     assert (read.refusals, read.preemptions) == ((), ())
 
 
-def test_nothing_is_remembered_of_a_cluster_at_rest():
+def test_nothing_is_remembered_of_a_cluster_at_rest() -> None:
     state = state_of(objects(gpus=2))
     assert state.memory(NOW) == NO_MEMORY

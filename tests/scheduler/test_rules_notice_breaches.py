@@ -1,9 +1,14 @@
 """The rules that property tests rest on notice a decision that breaks them; otherwise green would mean nothing."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
+from bosket.api.core.node import Node
 from bosket.api.kai import SubGroup
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.testing.build import cordoned, gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler import rules
@@ -18,7 +23,7 @@ FULL = (
 )
 
 
-def binds(snapshot, *names, node="n"):
+def binds(snapshot: Snapshot, *names: str, node: str = "n") -> Decisions:
     """Decisions that bind these pods, whatever the scheduler would say."""
     tasks = {task.key.name: (task, job) for job in snapshot.jobs.values() for task in job.tasks}
     return Decisions(tuple(Bind(*tasks[name], node) for name in names))
@@ -35,14 +40,14 @@ def binds(snapshot, *names, node="n"):
         (rules.pods_decided_on_wrongly, ["g-0", "g-0"], "default/g-0 is placed, and has a place or wants none"),
     ],
 )
-def test_too_much(rule, bound, text):
+def test_too_much(rule: Callable[..., Any], bound: Sequence[str], text: str) -> None:
     snapshot = snapshot_of(*FULL)
     found = list(rule(snapshot, binds(snapshot, *bound)))
     assert found
     assert text in found[0]
 
 
-def test_promises_of_more_than_is_being_released():
+def test_promises_of_more_than_is_being_released() -> None:
     leaving = pod("leaving").gpu(1).running_on("n").being_deleted_at(NOW).build()
     snapshot = snapshot_of(*FULL, leaving)
     promised = Decisions(
@@ -53,7 +58,7 @@ def test_promises_of_more_than_is_being_released():
     assert "counting what goes" in next(rules.gpus_given_more_than_once(snapshot, binds(snapshot, "g-0")))
 
 
-def test_more_of_a_shared_gpu_than_there_is():
+def test_more_of_a_shared_gpu_than_there_is() -> None:
     members = [pod(f"g-{number}").of_group("g").shares_gpu(0.6).build() for number in range(2)]
     snapshot = snapshot_of(node("n", gpus=2), queue("q"), pod_group("g", min_member=1), members)
     tasks = [(task, job) for job in snapshot.jobs.values() for task in job.tasks]
@@ -65,7 +70,7 @@ def test_more_of_a_shared_gpu_than_there_is():
     assert list(rules.gpus_given_more_than_once(snapshot, apart)) == []
 
 
-def test_more_of_a_resource_than_is_there():
+def test_more_of_a_resource_than_is_there() -> None:
     snapshot = snapshot_of(
         node("n", cpu="1"),
         queue("q"),
@@ -76,7 +81,7 @@ def test_more_of_a_resource_than_is_there():
     assert "1000 cpu are left on n, 1000 more were bound" in found
 
 
-def test_a_subgroup_below_its_minimum_in_a_gang_that_is_satisfied():
+def test_a_subgroup_below_its_minimum_in_a_gang_that_is_satisfied() -> None:
     subgroups = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=2))
     members = [pod(name).of_group("g", name[0]).gpu(1).build() for name in ("a-0", "b-0", "b-1")]
     snapshot = snapshot_of(node("n"), queue("q"), pod_group("g", subgroups=subgroups, min_subgroup=1), members)
@@ -85,7 +90,7 @@ def test_a_subgroup_below_its_minimum_in_a_gang_that_is_satisfied():
     assert "its part b is below its minimum" in found[0]
 
 
-def test_a_job_that_got_nothing_and_is_told_nothing():
+def test_a_job_that_got_nothing_and_is_told_nothing() -> None:
     snapshot = snapshot_of(*FULL)
     (job,) = snapshot.jobs.values()
     silent = Decisions(waiting=(Waiting(job, (), (), active=False),))
@@ -96,14 +101,14 @@ def test_a_job_that_got_nothing_and_is_told_nothing():
     ("spoiled", "text"),
     [(cordoned(node("n")), "cordoned"), (tainted(node("n"), "t"), "taint"), (node("n", zone="b"), "other labels")],
 )
-def test_nodes_that_refuse(spoiled, text):
+def test_nodes_that_refuse(spoiled: Node, text: str) -> None:
     picky = pod("g-0").of_group("g").only_on("zone", "a").build()
     snapshot = snapshot_of(spoiled, queue("q"), pod_group("g"), picky)
     found = " ".join(rules.pods_on_nodes_that_refuse_them(snapshot, binds(snapshot, "g-0")))
     assert text in found
 
 
-def test_a_pod_that_is_not_pending():
+def test_a_pod_that_is_not_pending() -> None:
     running = pod("g-0").of_group("g").running_on("n").build()
     snapshot = snapshot_of(node("n"), queue("q"), pod_group("g"), running)
     assert list(rules.pods_decided_on_wrongly(snapshot, binds(snapshot, "g-0"))) == [
@@ -111,18 +116,18 @@ def test_a_pod_that_is_not_pending():
     ]
 
 
-def evictions(snapshot, *names, action="reclaim"):
+def evictions(snapshot: Snapshot, *names: str, action: str = "reclaim") -> Decisions:
     """Decisions that evict these pods."""
     tasks = {task.key.name: (task, job) for job in snapshot.jobs.values() for task in job.tasks}
     return Decisions(tuple(Eviction(*tasks[name], "n", action, None) for name in names))
 
 
-def running_gang(**group):
+def running_gang(**group: Any) -> Snapshot:
     members = [pod(f"g-{number}").gpu(1).of_group("g").running_on("n").build() for number in range(3)]
     return snapshot_of(node("n"), queue("q"), pod_group("g", min_member=2, **group), members)
 
 
-def test_a_gang_that_loses_more_than_its_extras_and_keeps_some():
+def test_a_gang_that_loses_more_than_its_extras_and_keeps_some() -> None:
     snapshot = running_gang()
     assert list(rules.gangs_torn_apart(snapshot, evictions(snapshot, "g-0"))) == []
     assert list(rules.gangs_torn_apart(snapshot, evictions(snapshot, "g-0", "g-1", "g-2"))) == []
@@ -131,7 +136,7 @@ def test_a_gang_that_loses_more_than_its_extras_and_keeps_some():
     ]
 
 
-def test_victims_that_are_not_preemptible_or_not_there():
+def test_victims_that_are_not_preemptible_or_not_there() -> None:
     firm = running_gang(preemptibility="non-preemptible")
     assert "isn't preemptible" in next(rules.victims_that_may_not_be(firm, evictions(firm, "g-0")))
     assert list(rules.victims_that_may_not_be(firm, evictions(firm, "g-0", action="stalegangeviction"))) == []
@@ -141,22 +146,22 @@ def test_victims_that_are_not_preemptible_or_not_there():
     ]
 
 
-def places_taken(snapshot, *pairs):
+def places_taken(snapshot: Snapshot, *pairs: str) -> Decisions:
     """Decisions by which the first of each pair evicts the second."""
     jobs = {job.key.name: job for job in snapshot.jobs.values()}
     tasks = {name: next(iter(job.tasks)) for name, job in jobs.items()}
     return Decisions(
-        tuple(Eviction(tasks[victim], jobs[victim], "n", "reclaim", jobs[taker]) for taker, victim in pairs)
+        tuple(Eviction(tasks[victim], jobs[victim], "n", "reclaim", jobs[preemptor]) for preemptor, victim in pairs)
     )
 
 
-def jobs_on_one_node(*names):
+def jobs_on_one_node(*names: str) -> Snapshot:
     running = [pod(f"{name}-0").of_group(name).gpu(1).running_on("n").build() for name in names]
     return snapshot_of(node("n"), queue("q"), [pod_group(name) for name in names], running)
 
 
 @pytest.mark.parametrize("pairs", [["ba", "ab"], ["ba", "cb", "ac"]], ids=["two jobs", "through a third"])
-def test_jobs_that_take_the_place_of_one_another_in_different_cycles(pairs):
+def test_jobs_that_take_the_place_of_one_another_in_different_cycles(pairs: Sequence[str]) -> None:
     story, snapshot = Story(), jobs_on_one_node(*"abc")
     for pair in pairs:
         assert story.circle() is None
@@ -164,7 +169,7 @@ def test_jobs_that_take_the_place_of_one_another_in_different_cycles(pairs):
     assert [each.name for each in story.circle()] in (["a", "b", "a"], ["a", "c", "b", "a"])
 
 
-def test_a_job_that_has_ended_is_in_no_circle():
+def test_a_job_that_has_ended_is_in_no_circle() -> None:
     story, snapshot = Story(), jobs_on_one_node(*"abc")
     story.note_places_taken(snapshot, places_taken(snapshot, "ba", "cb"))
     later = jobs_on_one_node(*"ac")

@@ -25,7 +25,7 @@ from bosket.scheduler.io.apply import Applier
 from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.options import Options
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
+from bosket.scheduler.state.own_decisions import OwnDecisions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 
@@ -142,7 +142,7 @@ async def test_pods_that_have_room_are_bound_while_a_search_is_under_way(gate: G
         assert len(await rig.until(lambda: leaving(rig))) == 1
 
 
-async def test_a_finding_that_nothing_has_touched_is_applied_as_it_was_found(gate: Gate) -> None:
+async def test_a_finding_whose_objects_did_not_change_is_applied_as_it_was_found(gate: Gate) -> None:
     rig, measured = await a_contended_cluster(), list[CollectorRegistry]()
     gate.opened.set()
     async with rig.running(scheduler(measured)):
@@ -187,7 +187,7 @@ async def test_a_check_tells_nobody_why_they_wait(gate: Gate, monkeypatch: pytes
         reported.extend(each.text for each in decisions.waiting if each.job.key.name == "delayed")
         await tell(self, decisions)
 
-    monkeypatch.setattr(Applier, "tell_searched", noted)
+    monkeypatch.setattr(Applier, "report_searched", noted)
     delayed = pod_group("delayed", min_member=1, namespace=NAMESPACE, queue="b")
     delayed = msgspec.structs.replace(delayed, spec=msgspec.structs.replace(delayed.spec, preemptionDelay="1h"))
     rig, measured = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import ClassVar
+from typing import Any, ClassVar, Never
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,23 +26,23 @@ class Listens:
 
     reported: ClassVar[list] = []
 
-    def __init__(self, arguments):
+    def __init__(self, arguments: Any) -> None:
         self.name = arguments.get("name", "")
 
-    def open(self, session):
+    def open(self, session: Any) -> None:
         self.session = session
 
-    def close(self, snapshot, decisions):
+    def close(self, snapshot: Any, decisions: Any) -> None:
         self.reported.append((self.name, snapshot, decisions))
 
 
 class Fails(Listens):
-    def close(self, snapshot, decisions):
+    def close(self, snapshot: Any, decisions: Any) -> Never:
         raise ZeroDivisionError("division by zero")
 
 
 class Meddles(Listens):
-    def close(self, snapshot, decisions):
+    def close(self, snapshot: Any, decisions: Any) -> None:
         for change in (
             lambda: setattr(decisions, "operations", ()),
             lambda: decisions.fair_share.update(q=(0.0, 0.0, 0.0)),
@@ -55,17 +55,17 @@ class Meddles(Listens):
 
 
 @pytest.fixture(autouse=True)
-def plugins(monkeypatch):
-    monkeypatch.setattr(Listens, "told", [])
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listens, "reported", [])
     for plugin in (Listens, Fails, Meddles):
         monkeypatch.setitem(BUILT_IN, plugin.__name__.lower(), plugin)
 
 
-def choosing(*names):
+def choosing(*names: Any) -> Any:
     return Configuration(plugins=(*Configuration().plugins, *(PluginChoice(name, {"name": name}) for name in names)))
 
 
-def test_a_plugin_is_told_what_was_decided_on_which_snapshot():
+def test_a_plugin_is_told_what_was_decided_on_which_snapshot() -> None:
     snapshot = snapshot_of(*OBJECTS)
     decisions = decide(snapshot, choosing("listens"))
     assert Listens.reported == [("listens", snapshot, decisions)]
@@ -73,12 +73,12 @@ def test_a_plugin_is_told_what_was_decided_on_which_snapshot():
     assert [each.job.key.name for each in decisions.waiting] == ["h"]
 
 
-def test_nothing_that_it_is_told_can_be_changed():
+def test_nothing_that_it_is_told_can_be_changed() -> None:
     decide(snapshot_of(*OBJECTS), choosing("meddles"))
     assert [name for name, _, _ in Listens.reported] == ["meddled"]
 
 
-def test_one_that_fails_changes_no_decision_and_keeps_no_other_from_being_told():
+def test_one_that_fails_changes_no_decision_and_keeps_no_other_from_being_told() -> None:
     snapshot = snapshot_of(*OBJECTS)
     decisions = decide(snapshot, choosing("fails", "listens"))
     assert placements(decisions) == placements(decide(snapshot, Configuration()))
@@ -86,7 +86,7 @@ def test_one_that_fails_changes_no_decision_and_keeps_no_other_from_being_told()
     assert [name for name, _, _ in Listens.reported] == ["listens"]
 
 
-def test_the_time_that_it_takes_is_measured_as_kai_does_and_failures_are_counted():
+def test_the_time_that_it_takes_is_measured_as_kai_does_and_failures_are_counted() -> None:
     registry = CollectorRegistry()
     metrics = SchedulerMetrics(registry)
     snapshot = snapshot_of(*OBJECTS)
@@ -98,7 +98,7 @@ def test_the_time_that_it_takes_is_measured_as_kai_does_and_failures_are_counted
 
 
 @pytest.mark.looptime
-async def test_the_running_scheduler_says_in_its_log_which_plugin_failed(caplog):
+async def test_the_running_scheduler_says_in_its_log_which_plugin_failed(caplog: Any) -> None:
     rig = await make_rig([node("n1", gpus=1), queue("q"), pod_group("g", namespace=NAMESPACE)])
     await rig.apply(*gang("g", 1, namespace=NAMESPACE))
     with caplog.at_level(logging.WARNING):

@@ -28,7 +28,11 @@ ALLOCATE = import_module("bosket.scheduler.actions.allocate")  # of the package,
 CLOSED: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "jobs of one pod are decided at once": (ALLOCATE, "place_single", lambda *_: False),
     "equal pods stay with their node": (ClassView, "_goes_on", lambda *_: False),
-    "room on shared GPUs is kept": (SharedGpus, "_look_at_takers", lambda self, row, _: self._takers.pop(row, None)),
+    "room on shared GPUs is kept": (
+        SharedGpus,
+        "_update_with_room",
+        lambda self, row, _: self._with_room.pop(row, None),
+    ),
     "ranks of an earlier action are taken up": (
         _Turn,
         "take_up",

@@ -161,7 +161,7 @@ def carry_out(state: ClusterState, now: float) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.integers(10, 60))
-def test_older_snapshots_keep_their_contents_and_give_the_same_decisions(seed, count):
+def test_older_snapshots_keep_their_contents_and_give_the_same_decisions(seed: int, count: int) -> None:
     state = ClusterState()
     taken: list[tuple[Snapshot, dict[str, Any], bytes]] = []
     for number, event in enumerate(events(seed, count)):
@@ -176,7 +176,7 @@ def test_older_snapshots_keep_their_contents_and_give_the_same_decisions(seed, c
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32))
-def test_snapshots_are_decided_on_in_a_thread_while_the_state_changes(seed):
+def test_snapshots_are_decided_on_in_a_thread_while_the_state_changes(seed: int) -> None:
     """The same decisions as on a snapshot that nobody disturbed, from a memory of verdicts that both threads use."""
     state = ClusterState()
     happening = list(events(seed, 40))
@@ -201,7 +201,7 @@ def test_snapshots_are_decided_on_in_a_thread_while_the_state_changes(seed):
     assert found == [alone] * 5
 
 
-def test_a_verdict_is_only_found_under_the_version_it_was_made_for():
+def test_a_verdict_is_only_found_under_the_version_it_was_made_for() -> None:
     """While one thread finds out about version 1, another one asks about version 2."""
     memory = VerdictMemory()
 
@@ -214,7 +214,7 @@ def test_a_verdict_is_only_found_under_the_version_it_was_made_for():
     assert memory.recall(1, "labels", "class", lambda: "anew") == "of 1"
 
 
-def test_few_versions_are_remembered():
+def test_few_versions_are_remembered() -> None:
     memory = VerdictMemory()
     for version in range(10 * VERSIONS):
         for number in range(MOST):
@@ -224,7 +224,7 @@ def test_few_versions_are_remembered():
     assert memory.recall(0, "double", 0, lambda: 1) == 1
 
 
-def test_the_garbage_collector_is_on_again_when_the_last_pause_of_several_threads_ends():
+def test_the_garbage_collector_is_on_again_when_the_last_pause_of_several_threads_ends() -> None:
     assert gc.isenabled()
     inside, leave = Barrier(2), Barrier(2)
 
@@ -268,7 +268,7 @@ def amounts(snapshot: Snapshot) -> dict[str, Any]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(10, 80), st.integers(1, 9))
-def test_a_state_that_followed_events_equals_one_made_anew(seed, count, apart):
+def test_a_state_that_followed_events_equals_one_made_anew(seed: int, count: int, apart: int) -> None:
     """However many events there are between two snapshots, nodes, queues and jobs are as if they had been counted from
     nothing."""
     state = ClusterState()
@@ -290,7 +290,7 @@ def test_a_state_that_followed_events_equals_one_made_anew(seed, count, apart):
     assert amounts(state.snapshot(NOW)) == amounts(fresh.snapshot(NOW))
 
 
-def test_the_rare_objects_of_these_tests_can_all_be_read():
+def test_the_rare_objects_of_these_tests_can_all_be_read() -> None:
     """One that is left out would test nothing."""
     for seed in range(20):
         state = ClusterState()

@@ -47,7 +47,7 @@ class Board:
         return [text for _, _, text in self.writes]
 
 
-async def test_a_text_that_changes_in_numbers_alone_is_written_again_after_a_minute_only():
+async def test_a_text_that_changes_in_numbers_alone_is_written_again_after_a_minute_only() -> None:
     async with Board().open() as board:
         board.want("3 of 8 GPUs are free")
         assert await board.texts_after(10) == ["3 of 8 GPUs are free"]
@@ -58,7 +58,7 @@ async def test_a_text_that_changes_in_numbers_alone_is_written_again_after_a_min
         assert await board.texts_after(NUMBERS_SECONDS) == ["3 of 8 GPUs are free", "4 of 8 GPUs are free"]
 
 
-async def test_another_reason_does_not_wait_for_it():
+async def test_another_reason_does_not_wait_for_it() -> None:
     async with Board().open() as board:
         board.want("3 of 8 GPUs are free")
         await board.texts_after(10)
@@ -68,7 +68,7 @@ async def test_another_reason_does_not_wait_for_it():
         assert await board.texts_after(5) == ["3 of 8 GPUs are free", "the queue's limit is reached"]
 
 
-async def test_nothing_is_written_when_the_number_is_again_what_it_was():
+async def test_nothing_is_written_when_the_number_is_again_what_it_was() -> None:
     async with Board().open() as board:
         for text in ("3 free", "2 free", "3 free"):
             board.want(text)
@@ -76,7 +76,7 @@ async def test_nothing_is_written_when_the_number_is_again_what_it_was():
         assert await board.texts_after(4 * NUMBERS_SECONDS) == ["3 free"]
 
 
-async def test_what_somebody_overwrote_is_written_again():
+async def test_what_somebody_overwrote_is_written_again() -> None:
     async with Board().open() as board:
         board.want("3 free")
         await board.texts_after(60)
@@ -84,7 +84,7 @@ async def test_what_somebody_overwrote_is_written_again():
         assert await board.texts_after(10) == ["3 free", "3 free"]
 
 
-async def test_the_more_pods_wait_the_less_often_each_is_written():
+async def test_the_more_pods_wait_the_less_often_each_is_written() -> None:
     """So that the API server's load doesn't grow with them."""
     pods = [f"pod-{number}" for number in range(1000)]
     async with Board().open() as board:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ START = 1_750_000_000.0 // 3600 * 3600
 CAPACITY = (8.0, 64000.0, 1e12)
 
 
-def store(path: Path | str = "", **params) -> BuiltinUsage:
+def store(path: Path | str = "", **params: Any) -> BuiltinUsage:
     return BuiltinUsage(parameters_from(UsageParams(**params)), str(path))
 
 
@@ -36,7 +37,7 @@ async def gpu_parts(usage: BuiltinUsage, minute: float) -> dict[str, float]:
     return {queue: used[0] for queue, used in (await usage.fetch(START + 60 * minute)).parts.items()}
 
 
-async def test_what_queues_held_is_their_usage():
+async def test_what_queues_held_is_their_usage() -> None:
     usage = store(windowSize="1h")
     await hold(usage, 1, 11, a=8, b=0)
     await hold(usage, 11, 21, a=2, b=6)
@@ -45,7 +46,7 @@ async def test_what_queues_held_is_their_usage():
     assert (answer.as_of, answer.source) == (START + 60 * 21, "builtin")
 
 
-async def test_a_store_that_nobody_tells_anything_has_no_answer():
+async def test_a_store_that_nobody_tells_anything_has_no_answer() -> None:
     """A disk that hangs must not look like queues that hold nothing: what was known before goes on to count."""
     usage = store(windowSize="1h")
     with pytest.raises(UsageUnavailable, match="nobody has noted what queues hold yet"):
@@ -56,7 +57,7 @@ async def test_a_store_that_nobody_tells_anything_has_no_answer():
         await usage.fetch(START + 301)
 
 
-async def test_a_restart_changes_nothing(tmp_path: Path):
+async def test_a_restart_changes_nothing(tmp_path: Path) -> None:
     path, options = tmp_path / "new" / "usage.db", {"windowSize": "1h", "halfLifePeriod": "10m"}
     first, unbroken = store(path, **options), store(**options)
     for each in (first, unbroken):
@@ -73,7 +74,7 @@ async def test_a_restart_changes_nothing(tmp_path: Path):
     await second.aclose()
 
 
-async def test_a_process_that_is_killed_loses_nothing_that_was_recorded(tmp_path: Path):
+async def test_a_process_that_is_killed_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     killed = store(path, windowSize="1h")
     await hold(killed, 0, 5, a=8)
@@ -92,7 +93,7 @@ def copy_files(folder: Path, to: Path) -> None:
         (to / each.name).write_bytes(each.read_bytes())
 
 
-async def test_only_what_the_window_needs_is_kept(tmp_path: Path):
+async def test_only_what_the_window_needs_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     usage, unpruned = store(path, windowSize="1h"), store(windowSize="52w")
     for each in (usage, unpruned):
@@ -110,7 +111,7 @@ async def test_only_what_the_window_needs_is_kept(tmp_path: Path):
     assert queues == [("a",)]
 
 
-async def test_after_a_clock_that_went_back_the_file_is_as_the_memory(tmp_path: Path):
+async def test_after_a_clock_that_went_back_the_file_is_as_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     usage = store(path, windowSize="1h")
     await hold(usage, 0, 100, a=8)
@@ -122,7 +123,7 @@ async def test_after_a_clock_that_went_back_the_file_is_as_the_memory(tmp_path: 
     await usage.aclose()
 
 
-async def test_two_schedulers_do_not_write_into_one_file(tmp_path: Path):
+async def test_two_schedulers_do_not_write_into_one_file(tmp_path: Path) -> None:
     first, second = store(tmp_path / "usage.db"), store(tmp_path / "usage.db")
     await hold(first, 0, 2, a=8)
     with pytest.raises(UsageUnavailable, match=r"usage\.db: database is locked"):
@@ -136,7 +137,7 @@ async def test_two_schedulers_do_not_write_into_one_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"this is no database, whatever its name says" * 99, None])
-async def test_a_file_that_can_not_be_used_is_an_answer(tmp_path: Path, content: bytes | None):
+async def test_a_file_that_can_not_be_used_is_an_answer(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "usage.db"
     if content is None:
         path.mkdir()
@@ -148,7 +149,7 @@ async def test_a_file_that_can_not_be_used_is_an_answer(tmp_path: Path, content:
     await usage.aclose()
 
 
-async def test_a_file_of_another_version_is_left_alone(tmp_path: Path):
+async def test_a_file_of_another_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version = 7")
@@ -159,7 +160,7 @@ async def test_a_file_of_another_version_is_left_alone(tmp_path: Path):
     await usage.aclose()
 
 
-async def test_a_sample_that_can_not_be_written_is_not_counted_and_the_next_answer_says_so(tmp_path: Path):
+async def test_a_sample_that_can_not_be_written_is_not_counted_and_the_next_answer_says_so(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     usage = store(path, windowSize="1h")
     await hold(usage, 0, 2, a=8)
@@ -176,7 +177,7 @@ async def test_a_sample_that_can_not_be_written_is_not_counted_and_the_next_answ
     await usage.aclose()
 
 
-def test_a_sample_counts_queues_with_all_below_them_and_nodes_with_all_they_have():
+def test_a_sample_counts_queues_with_all_below_them_and_nodes_with_all_they_have() -> None:
     snapshot = snapshot_of(
         node("n1", gpus=8, cpu="10", memory="1Gi"),
         node("n2", gpus=0, cpu="2", memory="1Gi"),
@@ -193,7 +194,7 @@ def test_a_sample_counts_queues_with_all_below_them_and_nodes_with_all_they_have
     assert sample.capacity == (8.0, 12000.0, 2.0**31)
 
 
-def test_the_configuration_names_the_store():
+def test_the_configuration_names_the_store() -> None:
     usage = open_source(UsageDBConfig(clientType="builtin", connectionStringEnvVar="DB"), {"DB": "/x/usage.db"})
     assert isinstance(usage, SampledSource)
     assert usage._source == "builtin /x/usage.db"
@@ -205,7 +206,7 @@ def test_the_configuration_names_the_store():
     assert not isinstance(open_source(UsageDBConfig(clientType="fake")), SampledSource)
 
 
-def test_a_variable_that_is_not_set_is_named():
+def test_a_variable_that_is_not_set_is_named() -> None:
     config = UsageDBConfig(clientType="prometheus", connectionStringEnvVar="PROMETHEUS")
     with pytest.raises(ConfigurationError, match="connectionStringEnvVar names PROMETHEUS, which is not set"):
         open_source(config, {})

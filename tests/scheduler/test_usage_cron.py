@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bosket.api.cron import InvalidCron, parse_cron
+from bosket.api.cron import Cron, InvalidCron, parse_cron
 
 #: A Wednesday.
 NOW = "2026-03-18T14:35:20"
@@ -50,16 +50,16 @@ def at(text: str) -> float:
         ("@YEARLY", "2026-01-01T00:00:00"),
     ],
 )
-def test_the_last_firing_is_the_latest_that_is_not_after_now(expression, last):
+def test_the_last_firing_is_the_latest_that_is_not_after_now(expression: str, last: str) -> None:
     assert parse_cron(expression).last_firing(at(NOW)) == at(last)
 
 
-def test_it_fires_at_the_very_minute():
+def test_it_fires_at_the_very_minute() -> None:
     assert parse_cron("35 14 18 3 *").last_firing(at("2026-03-18T14:35:00")) == at("2026-03-18T14:35:00")
     assert parse_cron("36 14 18 3 *").last_firing(at("2026-03-18T14:35:59")) == at("2025-03-18T14:36:00")
 
 
-def test_the_rarest_day_is_found_across_a_century_without_leap_year():
+def test_the_rarest_day_is_found_across_a_century_without_leap_year() -> None:
     assert parse_cron("0 0 29 feb *").last_firing(at("2104-02-28T00:00:00")) == at("2096-02-29T00:00:00")
 
 
@@ -84,7 +84,7 @@ def test_the_rarest_day_is_found_across_a_century_without_leap_year():
         ("@reboot", "'@reboot' has 1 fields"),
     ],
 )
-def test_what_is_wrong_is_named(expression, complaint):
+def test_what_is_wrong_is_named(expression: str, complaint: str) -> None:
     with pytest.raises(InvalidCron) as error:
         parse_cron(expression)
     assert str(error.value).startswith(complaint)
@@ -100,7 +100,9 @@ FIELDS = st.tuples(
 
 
 @given(FIELDS, st.integers(0, 4_000_000_000))
-def test_a_firing_is_allowed_by_every_field_and_none_comes_between_it_and_now(fields, now):
+def test_a_firing_is_allowed_by_every_field_and_none_comes_between_it_and_now(
+    fields: tuple[str, ...], now: int
+) -> None:
     cron = parse_cron(" ".join(fields))
     last = cron.last_firing(now)
     assert last <= now
@@ -113,7 +115,7 @@ def test_a_firing_is_allowed_by_every_field_and_none_comes_between_it_and_now(fi
         minute -= timedelta(minutes=1)
 
 
-def fits(cron, time: float) -> bool:
+def fits(cron: Cron, time: float) -> bool:
     moment = datetime.fromtimestamp(time, UTC)
     by_date, by_weekday = moment.day in cron.days, moment.isoweekday() % 7 in cron.weekdays
     either = len(cron.days) < 31 and len(cron.weekdays) < 7

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,48 +35,48 @@ def minutes(*gpus: float, queue: str = "a") -> list[Sample]:
     ]
 
 
-def parts(history: History, seconds: float, now: float, **options) -> dict[str, float]:
+def parts(history: History, seconds: float, now: float, **options: float) -> dict[str, float]:
     found = history.parts(Sliding(seconds), now, resolution_seconds=60.0, **options)
     return {queue: used[0] for queue, used in found.items()}
 
 
-def test_usage_is_what_was_held_over_what_there_was():
+def test_usage_is_what_was_held_over_what_there_was() -> None:
     history = history_of(minutes(5, 5, 10, 0))
     # The steps are the full minutes; each sees the sample of the minute before.
     assert parts(history, 3600, START + 240) == {"a": pytest.approx(20 / 40)}
 
 
-def test_only_the_window_counts():
+def test_only_the_window_counts() -> None:
     history = history_of(minutes(10, 10, 0, 0))
     assert parts(history, 120, START + 240) == {}
     assert parts(history, 180, START + 240) == {"a": pytest.approx(10 / 30)}
 
 
-def test_use_fades_with_the_half_life():
+def test_use_fades_with_the_half_life() -> None:
     history = history_of(minutes(10, 0, 0))
     weights = [0.5 ** (age / 60) for age in (120, 60, 0)]
     assert parts(history, 3600, START + 180, half_life_seconds=60.0) == {"a": pytest.approx(weights[0] / sum(weights))}
 
 
-def test_a_time_that_nobody_watched_counts_for_nobody():
+def test_a_time_that_nobody_watched_counts_for_nobody() -> None:
     """After five minutes a sample says nothing any more."""
     samples = [Sample(START + 1, CAPACITY, {"a": (10.0, 0.0, 0.0)}), Sample(START + 3601, CAPACITY, {})]
     # Four steps of the first sample's lookback, and the one after the second sample.
     assert parts(history_of(samples), 7200, START + 3660) == {"a": pytest.approx(5 / 6)}
 
 
-def test_what_the_cluster_does_not_have_nobody_used():
+def test_what_the_cluster_does_not_have_nobody_used() -> None:
     samples = [Sample(START, (0.0, 1000.0, 0.0), {"a": (4.0, 500.0, 7.0)})]
     found = history_of(samples).parts(Sliding(600), START + 60, resolution_seconds=60.0)
     assert found == {"a": (0.0, pytest.approx(0.5), 0.0)}
 
 
-def test_an_empty_history_knows_nobody():
+def test_an_empty_history_knows_nobody() -> None:
     assert History().parts(Sliding(600), START, resolution_seconds=60.0) == {}
     assert parts(history_of(minutes(1)), 600, START - 3600) == {}
 
 
-def test_a_clock_that_went_back_undoes_what_has_not_happened():
+def test_a_clock_that_went_back_undoes_what_has_not_happened() -> None:
     history = history_of(minutes(10, 10, 10))
     assert parts(history, 600, START + 119) == {"a": 1.0}
     history.forget_since(round((START + 60) * 1000))
@@ -87,7 +89,7 @@ GAPS = st.sampled_from([17.0, 30.0, 60.0, 61.5, 299.0, 300.0, 900.0])
 
 
 @st.composite
-def histories(draw) -> list[Sample]:
+def histories(draw: st.DrawFn) -> list[Sample]:
     time = START + draw(st.floats(0, 60).map(lambda value: round(value, 3)))
     samples = []
     for gap in draw(st.lists(GAPS, min_size=1, max_size=12)):
@@ -106,14 +108,18 @@ HALF_LIVES = st.sampled_from([None, 100.0, 3600.0])
 
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900), st.sampled_from([15.0, 60.0]))
-def test_the_numbers_are_those_of_step_by_step_evaluation(samples, window, half_life, after, resolution):
+def test_the_numbers_are_those_of_step_by_step_evaluation(
+    samples: Sequence[Sample], window: Sliding | Tumbling, half_life: float | None, after: float, resolution: float
+) -> None:
     now = round(samples[-1].time + after, 3)
     found = history_of(samples).parts(window, now, resolution_seconds=resolution, half_life_seconds=half_life)
     assert_same(found, step_by_step(samples, window, now, resolution, half_life))
 
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900))
-def test_forgetting_what_is_before_the_window_changes_nothing(samples, window, half_life, after):
+def test_forgetting_what_is_before_the_window_changes_nothing(
+    samples: Sequence[Sample], window: Sliding | Tumbling, half_life: float | None, after: float
+) -> None:
     now = samples[-1].time + after
     options = {"resolution_seconds": 60.0, "half_life_seconds": half_life}
     history = history_of(samples)
@@ -126,7 +132,9 @@ def test_forgetting_what_is_before_the_window_changes_nothing(samples, window, h
     assert_same(history.parts(Sliding(900.0), now + 1500, **options), later)
 
 
-def step_by_step(samples, window, now, resolution, half_life) -> dict[str, tuple[float, ...]]:
+def step_by_step(
+    samples: Sequence[Sample], window: Sliding | Tumbling, now: float, resolution: float, half_life: float | None
+) -> dict[str, tuple[float, ...]]:
     """What Prometheus does with `sum_over_time((metric)[window:resolution])`, in integers of milliseconds."""
     step = round(resolution * 1000)
     first, end = round(window.start(now) * 1000) // step + 1, round(now * 1000)
@@ -147,7 +155,7 @@ def step_by_step(samples, window, now, resolution, half_life) -> dict[str, tuple
     }
 
 
-def assert_same(found, expected) -> None:
+def assert_same(found: Mapping[str, tuple[float, ...]], expected: Mapping[str, tuple[float, ...]]) -> None:
     assert found.keys() == expected.keys()
     for queue, amounts in found.items():
         assert amounts == pytest.approx(expected[queue], rel=1e-9, abs=1e-12)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
 from bosket.api.kai import BindRequest, UsageDBConfig, UsageParams
+from bosket.runtime.service import Environment
 from bosket.scheduler import loop
 from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.options import Options
+from bosket.scheduler.usage.history import Sample
 from bosket.scheduler.usage.source import UsageUnavailable
 from bosket.scheduler.usage.stores import FakeUsage
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -23,18 +28,18 @@ pytestmark = pytest.mark.looptime
 class Live:
     """A scheduler with a usage database."""
 
-    def __init__(self, rig: Rig, source, **params: str) -> None:
+    def __init__(self, rig: Rig, source: Broken | FakeUsage | Slow | None, **params: Any) -> None:
         self.rig = rig
         config = UsageDBConfig(clientType="fake", usageParams=UsageParams(**params))
         self._options = Options(configuration=Configuration(usage_db=config), usage_source=source)
         self.cycles = 0
 
-    def __call__(self, env):
+    def __call__(self, env: Environment) -> loop.Scheduler:
         self.env = env
         self.scheduler = loop.service(env, self._options)
         decided = self.scheduler._metrics.decided
 
-        def count(*arguments):
+        def count(*arguments: Decisions | Snapshot | float) -> None:
             self.cycles += 1
             return decided(*arguments)
 
@@ -55,7 +60,7 @@ class Live:
 
 async def contended(gpus: int = 4) -> Rig:
     """A node, and two queues with two jobs each that want all of it."""
-    wishes = [
+    requests = [
         each
         for name in ("a", "b")
         for each in (
@@ -65,10 +70,10 @@ async def contended(gpus: int = 4) -> Rig:
             *gang(f"{name}2", 1, gpus=gpus, namespace=NAMESPACE),
         )
     ]
-    return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *wishes])
+    return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *requests])
 
 
-async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it():
+async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it() -> None:
     source = Slow(FakeUsage({"a": (0.75, 0.0, 0.0), "b": (0.25, 0.0, 0.0)}), seconds=5)
     rig = await contended()
     live = Live(rig, source)
@@ -82,7 +87,7 @@ async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it():
         assert live.value("usage_query_latency_milliseconds_sum") == pytest.approx(5000)
 
 
-async def bound(rig: Rig):
+async def bound(rig: Rig) -> list[BindRequest]:
     return (await rig.client.list(BindRequest, NAMESPACE)).items
 
 
@@ -100,7 +105,7 @@ class Slow:
         pass
 
 
-async def test_without_an_answer_scheduling_begins_after_the_wait(caplog):
+async def test_without_an_answer_scheduling_begins_after_the_wait(caplog: pytest.LogCaptureFixture) -> None:
     rig = await contended()
     live = Live(rig, FakeUsage(failure="no route to host"), waitTimeout="20s")
     async with rig.running(live):
@@ -113,7 +118,7 @@ async def test_without_an_answer_scheduling_begins_after_the_wait(caplog):
     assert "nothing is known yet of what queues used; scheduling without it" in caplog.messages
 
 
-async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once():
+async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once() -> None:
     source = FakeUsage({"a": (0.5, 0.0, 0.0), "b": (0.5, 0.0, 0.0)})
     rig = await contended()
     live = Live(rig, source, fetchInterval="30s")
@@ -131,7 +136,7 @@ async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once():
         assert live.cycles - cycles == 1
 
 
-async def test_while_nothing_waits_usage_changes_without_a_cycle():
+async def test_while_nothing_waits_usage_changes_without_a_cycle() -> None:
     source = FakeUsage({"a": (0.5, 0.0, 0.0)})
     runs = pod("a-0", NAMESPACE).gpu(1).of_group("a").running_on("n").build()
     rig = await make_rig([node("n"), queue("a"), pod_group("a", queue="a", namespace=NAMESPACE), runs])
@@ -146,7 +151,7 @@ async def test_while_nothing_waits_usage_changes_without_a_cycle():
         assert live.usage("a") == pytest.approx(0.4)
 
 
-async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog):
+async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     source = FakeUsage({"a": (0.75, 0.0, 0.0), "b": (0.25, 0.0, 0.0)})
     rig = await contended()
@@ -176,7 +181,7 @@ async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog):
     ]
 
 
-async def test_questions_after_a_failure_come_soon_and_then_further_apart():
+async def test_questions_after_a_failure_come_soon_and_then_further_apart() -> None:
     source = FakeUsage(failure="refused")
     rig = await contended()
     async with rig.running(Live(rig, source)):
@@ -188,7 +193,7 @@ async def test_questions_after_a_failure_come_soon_and_then_further_apart():
         assert 10 <= source.asked - early <= 14  # no further apart than the interval, less some jitter
 
 
-async def test_an_answer_that_does_not_come_is_given_up(caplog):
+async def test_an_answer_that_does_not_come_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     rig = await contended()
     live = Live(rig, Slow(FakeUsage(), seconds=3600), extraParams={"usageQueryTimeout": "7s"}, waitTimeout="10s")
     async with rig.running(live):
@@ -206,14 +211,14 @@ class Broken:
     async def fetch(self, now: float) -> Usage:
         raise KeyError("queue")
 
-    async def record(self, sample) -> None:
+    async def record(self, sample: Sample) -> None:
         raise UsageUnavailable("disk full")
 
     async def aclose(self) -> None:
         pass
 
 
-async def test_a_store_with_a_bug_stops_nobody(caplog):
+async def test_a_store_with_a_bug_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     rig = await contended()
     async with rig.running(Live(rig, Broken(), waitTimeout="1s")) as task:
         await rig.until(lambda: bound(rig))
@@ -225,7 +230,7 @@ async def test_a_store_with_a_bug_stops_nobody(caplog):
     assert errors == {"KeyError: 'queue'", "disk full"}
 
 
-async def test_the_built_in_store_counts_what_queues_hold():
+async def test_the_built_in_store_counts_what_queues_hold() -> None:
     """Queue a holds the whole cluster from the first minute on; b, which waits, may count on all that is over quota."""
     rig = await contended()
     config = UsageDBConfig(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -59,17 +60,17 @@ class Server:
         pass
 
 
-def usage_of(server: Server, **params) -> PrometheusUsage:
+def usage_of(server: Server, **params: Any) -> PrometheusUsage:
     return PrometheusUsage(server, parameters_from(UsageParams(**params)), "prometheus http://p")
 
 
-async def test_usage_is_what_queues_held_over_what_the_cluster_had():
+async def test_usage_is_what_queues_held_over_what_the_cluster_had() -> None:
     usage = await usage_of(Server()).fetch(NOW)
     assert usage.parts == {"a": (0.5, 0.25, 0.0), "b": (0.1, 0.0, 0.5)}
     assert (usage.as_of, usage.source) == (NOW, "prometheus http://p")
 
 
-async def test_the_queries_are_kais():
+async def test_the_queries_are_kais() -> None:
     server = Server()
     await usage_of(server).fetch(NOW)
     assert sorted(server.queries) == [
@@ -82,7 +83,7 @@ async def test_the_queries_are_kais():
     ]
 
 
-async def test_a_half_life_fades_both_sides():
+async def test_a_half_life_fades_both_sides() -> None:
     server = Server()
     metrics = {"gpuAllocationMetric": "held", "gpuCapacityMetric": "had", "queryResolution": "30s"}
     await usage_of(server, halfLifePeriod="10m", windowSize="2d", extraParams=metrics).fetch(NOW)
@@ -101,14 +102,16 @@ async def test_a_half_life_fades_both_sides():
         ({"windowType": "cron", "cronString": "0 15 * * *"}, "6m40s249ms"),
     ],
 )
-async def test_windows_that_began_at_some_time_are_asked_for_as_a_range_that_ends_now(params, span):
+async def test_windows_that_began_at_some_time_are_asked_for_as_a_range_that_ends_now(
+    params: Mapping[str, str], span: str
+) -> None:
     """2025-06-15 15:06:40.250 is when they are asked for; what was at their very beginning was before them."""
     server = Server()
     await usage_of(server, **params).fetch(NOW)
     assert f"sum_over_time((kai_queue_allocated_gpus)[{span}:1m])" in server.queries
 
 
-async def test_a_window_that_begins_now_has_seen_nothing_and_nobody_is_asked():
+async def test_a_window_that_begins_now_has_seen_nothing_and_nobody_is_asked() -> None:
     server = Server()
     usage = await usage_of(
         server, windowType="tumbling", windowSize="1d", tumblingWindowStartTime="2030-01-01T00:00:00Z"
@@ -116,14 +119,14 @@ async def test_a_window_that_begins_now_has_seen_nothing_and_nobody_is_asked():
     assert (usage.parts, usage.as_of, server.queries) == ({}, NOW, [])
 
 
-async def test_a_queue_with_several_series_has_used_their_sum():
+async def test_a_queue_with_several_series_has_used_their_sum() -> None:
     """The queue controller was started anew: its pod is another, and so is the series."""
     series = [({"queue_name": "a", "pod": "old"}, 10.0), ({"queue_name": "a", "pod": "new"}, 30.0), ({}, 7.0)]
     usage = await usage_of(Server({"kai_queue_allocated_gpus": series})).fetch(NOW)
     assert usage.parts == {"a": (0.5, 0.25, 0.0), "b": (0.0, 0.0, 0.5)}
 
 
-async def test_a_resource_that_the_cluster_does_not_have_is_used_by_nobody():
+async def test_a_resource_that_the_cluster_does_not_have_is_used_by_nobody() -> None:
     usage = await usage_of(
         Server({"nvidia_com_gpu": [], "kai_queue_allocated_gpus": [({"queue_name": "a"}, 0)]})
     ).fetch(NOW)
@@ -147,19 +150,21 @@ async def test_a_resource_that_the_cluster_does_not_have_is_used_by_nobody():
         ({'"cpu"': Response(200, body=b'{"status":"success","data":{"result":[{"metric":{}}]}}')}, "not as a Prom"),
     ],
 )
-async def test_what_is_no_answer_says_why(answers, complaint):
+async def test_what_is_no_answer_says_why(
+    answers: Mapping[str, Response | TransportError | list[tuple[dict[str, str], str]]], complaint: str
+) -> None:
     with pytest.raises(UsageUnavailable, match=complaint):
         await usage_of(Server(answers)).fetch(NOW)
 
 
 @pytest.mark.parametrize("address", ["prometheus:9090", "http://", "ftp://prometheus", "http://prometheus:x", ""])
-def test_an_address_that_is_none_is_refused_without_repeating_its_password(address):
+def test_an_address_that_is_none_is_refused_without_repeating_its_password(address: str) -> None:
     with pytest.raises(ConfigurationError, match=r"usageDBConfig\.connectionString") as error:
         connect(address, parameters_from(None))
     assert "secret" not in str(error.value)
 
 
-async def test_the_source_is_named_without_credentials():
+async def test_the_source_is_named_without_credentials() -> None:
     config = UsageDBConfig(clientType="prometheus", connectionString="https://me:secret@prometheus:9090/prefix/")
     usage = open_source(config)
     assert isinstance(usage, PrometheusUsage)

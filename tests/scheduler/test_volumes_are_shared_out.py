@@ -1,13 +1,18 @@
 """What pods take from each other: free volumes, room for new ones, and places to attach them."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource, ObjectReference, Pod
+from bosket.api.core.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from bosket.api.object import KubeObject
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.recording.redaction import bare_volume
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.volumes.storage_driver import attachment_of
@@ -31,15 +36,15 @@ TOO_MANY = "node(s) exceed max volume count."
 NO_SPACE = "node(s) did not have enough free storage."
 
 
-def chosen(decisions):
+def chosen(decisions: Decisions) -> dict[str, dict[str, str]]:
     return {bind.task.key.name: dict(bind.volumes) for bind in decisions.binds}
 
 
-def free(name, *zones, **fields):
+def free(name: str, *zones: str, **fields: Any) -> PersistentVolume:
     return volume(name, *zones, phase="Available", **fields)
 
 
-def users(count, *, groups=True):
+def users(count: int, *, groups: bool = True) -> list[KubeObject]:
     """Pods with a claim each."""
     objects = []
     for number in range(count):
@@ -52,13 +57,13 @@ def users(count, *, groups=True):
 # Free volumes
 
 
-def test_a_free_volume_goes_to_one_claim_of_a_cycle():
+def test_a_free_volume_goes_to_one_claim_of_a_cycle() -> None:
     decisions = one(NODES, LOCAL, free("disk", "a"), users(2))
     assert chosen(decisions) == {"p0": {"data-0": "disk"}}
     assert f"2 {NOTHING_LEFT}" in reasons(decisions)["g1"]
 
 
-def test_each_claim_gets_the_smallest_volume_that_suits_it():
+def test_each_claim_gets_the_smallest_volume_that_suits_it() -> None:
     disks = [free("large", "a", size="9Gi"), free("small", "a"), free("medium", "a", size="2Gi")]
     assert chosen(one(NODES, LOCAL, disks, users(3))) == {
         "p0": {"data-0": "small"},
@@ -67,7 +72,7 @@ def test_each_claim_gets_the_smallest_volume_that_suits_it():
     }
 
 
-def test_claims_of_one_pod_get_different_volumes():
+def test_claims_of_one_pod_get_different_volumes() -> None:
     pair = [claim("left"), claim("right", size="2Gi"), member("right", "left").build()]
     disks = [free("one", "a", size="5Gi"), free("two", "b", size="2Gi"), free("three", "b", size="3Gi")]
     decisions = one(NODES, LOCAL, disks, pair)
@@ -75,27 +80,27 @@ def test_claims_of_one_pod_get_different_volumes():
     assert chosen(decisions) == {"g-0": {"left": "two", "right": "three"}}
 
 
-def test_a_gang_without_enough_volumes_gets_none_and_leaves_them_to_others():
+def test_a_gang_without_enough_volumes_gets_none_and_leaves_them_to_others() -> None:
     gang = [pod_group("g", min_member=3), users(3, groups=False), claim("data"), pod_group("z")]
     alone = member("data", name="z-0", group="z").build()
     decisions = decided(queue("q"), NODES, LOCAL, [free("x", "a"), free("y", "b")], *gang, alone)
     assert chosen(decisions) == {"z-0": {"data": "x"}}
 
 
-def test_where_no_volume_is_left_one_is_made_if_the_class_can():
+def test_where_no_volume_is_left_one_is_made_if_the_class_can() -> None:
     decisions = one(NODES, storage_class("slow", "b"), free("disk", "a"), users(2))
     assert placements(decisions) == {"p0": "a1", "p1": "b1"}
     assert chosen(decisions) == {"p0": {"data-0": "disk"}, "p1": {"data-1": ""}}
 
 
-def test_a_volume_that_is_promised_to_a_claim_goes_to_no_other():
+def test_a_volume_that_is_promised_to_a_claim_goes_to_no_other() -> None:
     reference = ObjectReference(name="data-1", namespace="default")
     decisions = one(NODES, LOCAL, free("disk", "b", claimRef=reference), users(2))
     assert chosen(decisions) == {"p1": {"data-1": "disk"}}
     assert placements(decisions) == {"p1": "b1"}
 
 
-def test_pods_of_one_claim_go_where_its_volume_is():
+def test_pods_of_one_claim_go_where_its_volume_is() -> None:
     shared = [claim("data", modes=("ReadWriteMany",)), pod_group("h")]
     pods = [member("data").build(), member("data", name="h-0", group="h").only_on("zone", "b").build()]
     disks = [
@@ -108,7 +113,9 @@ def test_pods_of_one_claim_go_where_its_volume_is():
 
 
 @pytest.mark.parametrize(("mode", "together"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
-def test_pods_of_one_claim_wait_for_one_volume_on_one_node_if_it_can_be_used_there_alone(mode, together):
+def test_pods_of_one_claim_wait_for_one_volume_on_one_node_if_it_can_be_used_there_alone(
+    mode: str, together: bool
+) -> None:
     nodes = [node("a1", cpu="1", zone="a"), node("b1", cpu="1", zone="b")]
     pods = [member("data").build(), member("data", name="h-0", group="h").build()]
     decisions = one(nodes, storage_class(), claim("data", modes=(mode,)), pod_group("h"), pods)
@@ -118,7 +125,7 @@ def test_pods_of_one_claim_wait_for_one_volume_on_one_node_if_it_can_be_used_the
 # Pods that are being bound
 
 
-def test_what_a_pod_that_is_being_bound_will_have_is_not_offered_to_others():
+def test_what_a_pod_that_is_being_bound_will_have_is_not_offered_to_others() -> None:
     first = [claim("data-0"), member("data-0", name="p0", group="g0").build(), pod_group("g0")]
     disks = [free("disk", "a"), free("disk-2", "a")]
     state = state_of([queue("q"), *NODES, LOCAL, *disks, *first])
@@ -137,7 +144,7 @@ def test_what_a_pod_that_is_being_bound_will_have_is_not_offered_to_others():
     }
 
 
-def test_a_pod_waits_for_the_volume_that_is_made_for_another_user_of_its_claim():
+def test_a_pod_waits_for_the_volume_that_is_made_for_another_user_of_its_claim() -> None:
     shared = claim("data", modes=("ReadWriteMany",))
     state = state_of([queue("q"), pod_group("g"), *NODES, storage_class(), shared, member("data").build()])
     (bind,) = decide(state.snapshot(NOW), Configuration()).binds
@@ -153,7 +160,7 @@ def test_a_pod_waits_for_the_volume_that_is_made_for_another_user_of_its_claim()
 # Places to attach volumes
 
 
-def bound_users(count, node_name=None, start=0):
+def bound_users(count: int, node_name: str | None = None, start: int = 0) -> list[KubeObject]:
     """Pods with a bound claim each."""
     objects = []
     for number in range(start, start + count):
@@ -163,20 +170,20 @@ def bound_users(count, node_name=None, start=0):
     return objects
 
 
-def test_a_node_attaches_only_so_many_volumes():
+def test_a_node_attaches_only_so_many_volumes() -> None:
     decisions = one(NODES, storage_class(), csi_node("a1", 2), csi_node("b1", 1), bound_users(4))
     assert sorted(placements(decisions).values()) == ["a1", "a1", "b1"]
     (waiting,) = reasons(decisions).values()
     assert f"2 {TOO_MANY}" in waiting
 
 
-def test_volumes_that_are_attached_already_count_and_those_of_other_drivers_do_not():
+def test_volumes_that_are_attached_already_count_and_those_of_other_drivers_do_not() -> None:
     limits = [csi_node("a1", 2), csi_node("b1", 2, "example.com/other")]
     decisions = one(NODES, storage_class(), limits, bound_users(2, "a1"), bound_users(2, start=2))
     assert placements(decisions) == {"p2": "b1", "p3": "b1"}
 
 
-def test_a_volume_that_several_pods_use_is_attached_once():
+def test_a_volume_that_several_pods_use_is_attached_once() -> None:
     shared = [volume("disk", driver="example.com/disk"), claim("data", "disk")]
     pods = [member("data", name=f"p{n}", group=f"g{n}").build() for n in range(3)]
     groups = [pod_group(f"g{n}") for n in range(3)]
@@ -184,26 +191,26 @@ def test_a_volume_that_several_pods_use_is_attached_once():
     assert len(placements(decisions)) == 3
 
 
-def test_volumes_that_are_yet_to_be_made_need_a_place_too():
+def test_volumes_that_are_yet_to_be_made_need_a_place_too() -> None:
     decisions = one(NODES[:1], storage_class(), csi_node("a1", 1), users(2))
     assert placements(decisions) == {"p0": "a1"}
     assert TOO_MANY in reasons(decisions)["g1"]
 
 
-def test_volumes_of_the_in_tree_plugins_are_attached_by_their_successors():
+def test_volumes_of_the_in_tree_plugins_are_attached_by_their_successors() -> None:
     legacy = storage_class(provisioner="kubernetes.io/aws-ebs")
     decisions = one(NODES[:1], legacy, csi_node("a1", 1, "ebs.csi.aws.com"), users(2))
     assert placements(decisions) == {"p0": "a1"}
 
 
-def test_a_place_is_free_again_when_the_pod_is_gone():
+def test_a_place_is_free_again_when_the_pod_is_gone() -> None:
     state = state_of([queue("q"), *NODES[:1], csi_node("a1", 1), *bound_users(1, "a1"), *bound_users(1, start=1)])
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
     drop_named(state, Pod, "p0")
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"p1": "a1"}
 
 
-def test_a_limit_that_changes_makes_a_new_snapshot():
+def test_a_limit_that_changes_makes_a_new_snapshot() -> None:
     state = state_of([queue("q"), *NODES[:1], csi_node("a1", 0), *bound_users(1)])
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
     state.put(csi_node("a1", 1))
@@ -216,7 +223,7 @@ def test_a_limit_that_changes_makes_a_new_snapshot():
 # What drivers can make
 
 
-def test_a_volume_is_made_only_where_its_driver_has_enough_left():
+def test_a_volume_is_made_only_where_its_driver_has_enough_left() -> None:
     rooms = [capacity("x", "a", "500Mi"), capacity("y", "b", "1Gi")]
     data = [claim(), member("data").build()]
     assert placements(one(NODES, storage_class(), csi_driver(), rooms, data)) == {"g-0": "b1"}
@@ -226,7 +233,7 @@ def test_a_volume_is_made_only_where_its_driver_has_enough_left():
     assert f"2 {NO_SPACE}" in reasons(decisions)["g"]
 
 
-def test_the_largest_volume_counts_where_the_driver_says_it():
+def test_the_largest_volume_counts_where_the_driver_says_it() -> None:
     rooms = [capacity("x", "a", "9Gi", largest="500Mi"), capacity("y", "b", "1Mi", largest="1Gi")]
     decisions = one(NODES, storage_class(), csi_driver(), rooms, claim(), member("data").build())
     assert placements(decisions) == {"g-0": "b1"}
@@ -237,12 +244,12 @@ def test_the_largest_volume_counts_where_the_driver_says_it():
     [capacity("x", None, "9Gi"), capacity("x", "a", None), capacity("x", "a", "9Gi", storage_class="fast")],
     ids=["no node", "nothing said", "another class"],
 )
-def test_room_for_nobody_is_none(useless):
+def test_room_for_nobody_is_none(useless: CSIStorageCapacity) -> None:
     assert placements(one(NODES, storage_class(), csi_driver(), useless, claim(), member("data").build())) == {}
 
 
 @pytest.mark.parametrize(("counted", "placed"), [(False, 2), (True, 1)])
-def test_what_is_left_is_counted_down_within_a_cycle_only_if_that_is_asked_for(counted, placed):
+def test_what_is_left_is_counted_down_within_a_cycle_only_if_that_is_asked_for(counted: bool, placed: int) -> None:
     rooms = [capacity("x", "a", "1536Mi")]
     decisions = decided(
         [queue("q"), *NODES, storage_class(), csi_driver(), *rooms, *users(2)],
@@ -251,7 +258,7 @@ def test_what_is_left_is_counted_down_within_a_cycle_only_if_that_is_asked_for(c
     assert len(placements(decisions)) == placed
 
 
-def test_what_pods_that_are_being_bound_have_made_is_counted_too():
+def test_what_pods_that_are_being_bound_have_made_is_counted_too() -> None:
     configuration = configured("allocate", schedule_csi_storage=True)
     state = state_of([queue("q"), *NODES, storage_class(), csi_driver(), capacity("x", "a", "1536Mi"), *users(1)])
     (bind,) = decide(state.snapshot(NOW), configuration).binds
@@ -263,10 +270,10 @@ def test_what_pods_that_are_being_bound_have_made_is_counted_too():
     assert NO_SPACE in reasons(decisions)["g1"]
 
 
-def test_rooms_come_and_go():
+def test_rooms_come_and_go() -> None:
     state = state_of([queue("q"), pod_group("g"), *NODES, storage_class(), claim(), member("data").build()])
 
-    def now():
+    def now() -> dict[str, str]:
         return placements(decide(state.snapshot(NOW), Configuration()))
 
     assert now() == {"g-0": "a1"}
@@ -283,7 +290,7 @@ def test_rooms_come_and_go():
 
 
 @pytest.mark.parametrize("in_tree", [False, True])
-def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_mounted(in_tree):
+def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_mounted(in_tree: bool) -> None:
     secret = "hush"
     disk = volume("disk", driver="example.com/disk")
     source = CSIPersistentVolumeSource(driver="d", volumeHandle="h", volumeAttributes={"key": secret})
@@ -298,7 +305,7 @@ def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_
 # Pods stay alike
 
 
-def test_pods_with_claims_of_their_own_share_a_class_though_each_gets_another_volume():
+def test_pods_with_claims_of_their_own_share_a_class_though_each_gets_another_volume() -> None:
     disks = [free(f"disk-{n}", "a") for n in range(5)]
     state = state_of([queue("q"), *NODES, LOCAL, *disks, csi_node("a1", 9), *users(5)])
     tasks = [task for job in state.snapshot(NOW).jobs.values() for task in job.tasks]
@@ -308,7 +315,7 @@ def test_pods_with_claims_of_their_own_share_a_class_though_each_gets_another_vo
     assert {task.pod_class for task in again} == {task.pod_class for task in tasks}, "another offer, though it is none"
 
 
-def test_pods_without_claims_are_told_nothing_of_volumes():
+def test_pods_without_claims_are_told_nothing_of_volumes() -> None:
     snapshot = state_of([queue("q"), *NODES, csi_node("a1", 1), free("disk", "a"), LOCAL]).snapshot(NOW)
     assert not snapshot.volumes.contested
 
@@ -316,11 +323,11 @@ def test_pods_without_claims_are_told_nothing_of_volumes():
 # Bad input
 
 
-def reported(*objects):
+def reported(*objects: PersistentVolumeClaim) -> str:
     return reasons(one(NODES, LOCAL, free("disk", "a"), *objects, member("data").build()))["g"]
 
 
-def test_a_claim_that_cannot_be_understood_is_named_with_its_field():
+def test_a_claim_that_cannot_be_understood_is_named_with_its_field() -> None:
     assert 'persistentvolumeclaim "data": spec.resources.requests.storage: ' in reported(claim(size="much"))
     picky = claim()
     selector = {"matchExpressions": [{"key": "speed", "operator": "Faster", "values": ["x"]}]}
@@ -330,7 +337,7 @@ def test_a_claim_that_cannot_be_understood_is_named_with_its_field():
     assert 'persistentvolumeclaim "data": spec.selector: ' in reported(picky)
 
 
-def test_volumes_and_drivers_that_cannot_be_understood_are_reported_and_left_out():
+def test_volumes_and_drivers_that_cannot_be_understood_are_reported_and_left_out() -> None:
     said = []
     state = ClusterState(report=said.append)
     for each in [

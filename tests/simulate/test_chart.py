@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import pytest
@@ -11,7 +12,7 @@ from bosket.tools.simulate.chart import Series, draw, ticks
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(queues: dict[str, Series], **options) -> ElementTree.Element:
+def drawn(queues: dict[str, Series], **options: str) -> ElementTree.Element:
     return ElementTree.fromstring(draw(queues, **{"title": "t", "gpus": 8, "window": 3, **options}))
 
 
@@ -19,7 +20,7 @@ def texts(root: ElementTree.Element) -> list[str]:
     return [each.text or "" for each in root.iter(f"{SVG}text")]
 
 
-def test_every_queue_has_its_colour_a_name_and_three_lines():
+def test_every_queue_has_its_colour_a_name_and_three_lines() -> None:
     root = drawn({"a<b": Series([8, 8, 0, 0], [4, 4, 2, 2]), "c": Series([0, 0, 8, 8], [4, 4, 6, 6])}, title="x & y")
     assert texts(root)[0] == "x & y"
     assert {"a<b", "c", "cycle"} <= set(texts(root))
@@ -27,7 +28,7 @@ def test_every_queue_has_its_colour_a_name_and_three_lines():
     assert colours.count("#0072b2") == colours.count("#d55e00") == 4  # and the mark in the legend
 
 
-def test_lines_stay_on_the_paper():
+def test_lines_stay_on_the_paper() -> None:
     root = drawn({"a": Series([8.0] * 5000, [20.0] * 5000)})
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     for text in root.iter(f"{SVG}text"):
@@ -36,11 +37,11 @@ def test_lines_stay_on_the_paper():
     assert len(ElementTree.tostring(root)) < 10_000  # what doesn't change is one stroke
 
 
-def test_an_empty_simulation_is_an_empty_chart():
+def test_an_empty_simulation_is_an_empty_chart() -> None:
     assert "cycle" in texts(drawn({}))
 
 
-def test_many_queues_have_a_legend_of_many_rows():
+def test_many_queues_have_a_legend_of_many_rows() -> None:
     root = drawn({f"a-queue-with-a-long-name-{number}": Series([1], [1]) for number in range(30)})
     rows = {text.get("y") for text in root.iter(f"{SVG}text") if (text.text or "").startswith("a-queue")}
     assert len(rows) > 4
@@ -55,5 +56,5 @@ def test_many_queues_have_a_legend_of_many_rows():
         (3, 10, [0, 0.5, 1, 1.5, 2, 2.5, 3]),
     ],
 )
-def test_ticks_are_round_numbers(highest, about, expected):
+def test_ticks_are_round_numbers(highest: int, about: int, expected: Sequence[float]) -> None:
     assert ticks(highest, about) == expected

@@ -25,7 +25,7 @@ def fail(problem: str) -> None:
     raise AssertionError(problem)
 
 
-def test_the_example_of_kais_tool_has_kais_answer():
+def test_the_example_of_kais_tool_has_kais_answer() -> None:
     request = {
         "totalResource": {"GPU": 100, "CPU": 16000, "Memory": 32000000},
         "queues": [
@@ -40,27 +40,27 @@ def test_the_example_of_kais_tool_has_kais_answer():
     }
 
 
-def test_what_is_left_out_is_as_in_kais_tool():
-    """No quota of GPUs, all of CPU and memory unless they are mentioned, no limit, weight 1, and many wishes."""
+def test_what_is_left_out_is_as_in_kais_tool() -> None:
+    """No quota of GPUs, all of CPU and memory unless they are mentioned, no limit, weight 1, and a large request."""
     assert shares({"uid": "a"}, {"uid": "b"}, queue("c", maxAllowed=10)) == {"a": 45, "b": 45, "c": 10}
     request = b'{"totalResource": {"CPU": 9}, "queues": [{"uid": "a", "resourceShare": {"cpu": {}}}, {"uid": "b"}]}'
     answer = simulate(request, 1.0, fail)
     assert (answer["a"]["cpu"], answer["b"]["cpu"]) == (0, 9)
 
 
-def test_of_equals_who_stands_first_in_the_list_has_the_odd_one():
+def test_of_equals_who_stands_first_in_the_list_has_the_odd_one() -> None:
     assert shares({"uid": "z"}, {"uid": "a"}, gpus=3) == {"z": 2, "a": 1}
     older = {"uid": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}
     assert shares({"uid": "z"}, older, gpus=3) == {"z": 1, "a": 2}
 
 
 @pytest.mark.parametrize(("k", "expected"), [(0, (5, 5)), (1, (4, 6)), (5, (0, 10))])
-def test_usage_counts_by_k(k, expected):
+def test_usage_counts_by_k(k: int, expected: tuple[int, ...]) -> None:
     found = shares(queue("a", usage=0.6), queue("b", usage=0.4), gpus=10, k=k)
     assert (found["a"], found["b"]) == expected
 
 
-def test_queues_form_a_tree_of_any_depth():
+def test_queues_form_a_tree_of_any_depth() -> None:
     found = shares(
         queue("x", deserved=60),
         queue("y"),
@@ -74,16 +74,16 @@ def test_queues_form_a_tree_of_any_depth():
     assert found == {"x": 95, "y": 5, "x1": 10, "x2": 85, "x2a": 64, "x2b": 21, "y1": 5}
 
 
-def test_higher_priority_goes_first():
+def test_higher_priority_goes_first() -> None:
     assert shares(queue("a", priority=1, request=70), queue("b")) == {"a": 70, "b": 30}
 
 
-def test_keys_may_be_written_large_or_small_and_nulls_are_nothing():
+def test_keys_may_be_written_large_or_small_and_nulls_are_nothing() -> None:
     request = b'{"TotalResource": {"gpu": 4}, "Queues": [{"UID": "a", "priority": null, "resourceShare": {"GPU": {}}}]}'
     assert simulate(request, 1.0, fail)["a"]["gpu"] == 4
 
 
-def test_keys_that_nobody_knows_are_reported():
+def test_keys_that_nobody_knows_are_reported() -> None:
     said: list[str] = []
     simulate(b'{"total": 1, "queues": [{"uid": "a", "resourceShare": {"gpu": {"quota": 1}}}]}', 1.0, said.append)
     assert said == ["total has no effect", "queues[0].resourceShare.gpu.quota has no effect"]
@@ -115,7 +115,7 @@ def test_keys_that_nobody_knows_are_reported():
         ),
     ],
 )
-def test_what_is_wrong_is_named(request_, complaint):
+def test_what_is_wrong_is_named(request_: str, complaint: str) -> None:
     with pytest.raises(InvalidDocument) as error:
         simulate(request_.encode(), 1.0, fail)
     assert str(error.value).startswith(complaint)

@@ -99,12 +99,12 @@ def _is_free_choice(
 ) -> bool:
     """Whether the smaller set of victims has no better right to stay, and loses less work."""
     job, before = snapshot.jobs[victim], {each.job.key for each in mine}
-    peers = all(
+    alike = all(
         moves or each.job.key in before or (each.job.queue, each.job.priority) == (job.queue, job.priority)
         for each in theirs
     )
     lost, others = ([each for each in them if not each.moves_to] for them in (mine, theirs))
-    return peers and len(others) <= len(lost) and _work(theirs) < _work(mine)
+    return alike and len(others) <= len(lost) and _work(theirs) < _work(mine)
 
 
 def _work(evictions: Iterable[Eviction]) -> float:

@@ -1,12 +1,14 @@
 """A search for victims goes so far as the configured budgets allow; steps are counted, not seconds."""
 
 import math
+from typing import Any
 
 import pytest
 
 from bosket.scheduler.configuration.configuration import SearchBudgets
 from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.reason import NotTried, SearchCutShort
 from bosket.scheduler.solver.budget import STEPS_PER_SECOND, ActionBudget
 from bosket.testing.build import job, node, queue
@@ -15,26 +17,26 @@ from bosket.testing.cluster import configured, decided, evictions, reasons, snap
 ONE_STEP = 1 / STEPS_PER_SECOND
 
 
-def budget(named="reclaim", **limits):
+def budget(named: str = "reclaim", **limits: Any) -> ActionBudget:
     return ActionBudget(SearchBudgets(**limits), named)
 
 
-def test_seconds_are_worth_steps():
+def test_seconds_are_worth_steps() -> None:
     assert budget(action={"default": 2.0}).left == 2 * STEPS_PER_SECOND
 
 
-def test_an_action_that_is_not_named_has_the_default():
+def test_an_action_that_is_not_named_has_the_default() -> None:
     limits = {"action": {"default": 2.0, "reclaim": 3.0}}
     assert budget("reclaim", **limits).left == 3 * STEPS_PER_SECOND
     assert budget("preempt", **limits).left == 2 * STEPS_PER_SECOND
 
 
-def test_zero_is_without_end():
+def test_zero_is_without_end() -> None:
     unlimited = budget(action={"default": 0.0}, job=0.0, generator={"default": 0.0})
     assert unlimited.for_job().for_generator("NodeLocalGreedy").left == math.inf
 
 
-def test_what_a_generator_spends_counts_for_its_job_and_for_the_action():
+def test_what_a_generator_spends_counts_for_its_job_and_for_the_action() -> None:
     action = budget(action={"default": 10.0}, job=5.0, generator={"default": 2.0})
     of_job = action.for_job()
     of_job.for_generator("NodeLocalGreedy").spend(300)
@@ -50,20 +52,20 @@ def test_what_a_generator_spends_counts_for_its_job_and_for_the_action():
         pytest.param(20, 1, id="also when nothing is left"),
     ],
 )
-def test_a_job_gets_what_is_left_but_at_least_its_minimum(spent, expected):
+def test_a_job_gets_what_is_left_but_at_least_its_minimum(spent: float, expected: int) -> None:
     action = budget(action={"default": 10.0}, job=4.0, least_per_job=1.0)
     action.spend(round(spent * STEPS_PER_SECOND))
     assert action.for_job().left == expected * STEPS_PER_SECOND
 
 
 @pytest.mark.parametrize(("name", "expected"), [("NodeLocalGreedy", 1), ("Another", 2), ("Endless", 4)])
-def test_a_generator_gets_its_own_limit_or_the_default_but_no_more_than_the_job(name, expected):
+def test_a_generator_gets_its_own_limit_or_the_default_but_no_more_than_the_job(name: str, expected: int) -> None:
     limits = {"default": 2.0, "NodeLocalGreedy": 1.0, "Endless": 0.0}
     made = budget(job=4.0, generator=limits).for_job().for_generator(name)
     assert made.left == expected * STEPS_PER_SECOND
 
 
-def test_the_defaults_are_those_of_kai():
+def test_the_defaults_are_those_of_kai() -> None:
     action = budget()
     assert action.left == 300 * STEPS_PER_SECOND
     of_job = action.for_job()
@@ -72,7 +74,7 @@ def test_the_defaults_are_those_of_kai():
     assert of_job.for_generator("MultiNodeGang").left == 120 * STEPS_PER_SECOND
 
 
-def two_jobs_reclaim(**limits):
+def two_jobs_reclaim(**limits: Any) -> Decisions:
     return decided(
         node("n1", gpus=4),
         [queue("mine", quota=4), queue("theirs", quota=0, weight=0)],
@@ -82,7 +84,7 @@ def two_jobs_reclaim(**limits):
     )
 
 
-def test_when_the_actions_budget_is_used_up_it_stops_and_says_so():
+def test_when_the_actions_budget_is_used_up_it_stops_and_says_so() -> None:
     decisions = two_jobs_reclaim(action={"default": ONE_STEP})
     assert evictions(decisions) == {"old3-0": "new0"}, "what was begun is finished"
     told = reasons(decisions)["new1"].splitlines()[-1]
@@ -92,17 +94,17 @@ def test_when_the_actions_budget_is_used_up_it_stops_and_says_so():
     )
 
 
-def test_each_job_gets_its_minimum_though_the_actions_budget_is_used_up():
+def test_each_job_gets_its_minimum_though_the_actions_budget_is_used_up() -> None:
     decisions = two_jobs_reclaim(action={"default": ONE_STEP}, least_per_job=ONE_STEP)
     assert evictions(decisions) == {"old3-0": "new0", "old2-0": "new1"}
 
 
-def test_budgets_of_other_actions_do_not_matter():
+def test_budgets_of_other_actions_do_not_matter() -> None:
     decisions = two_jobs_reclaim(action={"default": 0.0, "preempt": ONE_STEP})
     assert len(evictions(decisions)) == 2
 
 
-def large_and_small(**limits):
+def large_and_small(**limits: Any) -> Decisions:
     """A gang of 2 × 4 GPUs, for which both nodes must be emptied, and a job of one GPU behind it."""
     nodes = [node(f"n{i}", gpus=4) for i in range(2)]
     return decided(
@@ -115,29 +117,29 @@ def large_and_small(**limits):
     )
 
 
-def test_a_job_whose_own_budget_is_used_up_is_told_so_and_the_others_go_on():
+def test_a_job_whose_own_budget_is_used_up_is_told_so_and_the_others_go_on() -> None:
     decisions = large_and_small(job=ONE_STEP)
     assert evictions(decisions) == {"old7-0": "small"}
     assert "was used up before the search was complete" in reasons(decisions)["large"]
 
 
-def test_without_bounds_the_large_one_is_served():
+def test_without_bounds_the_large_one_is_served() -> None:
     decisions = large_and_small(job=0.0)
     assert len(evictions(decisions)) == 8
     assert "scenarioSearchBudgets" not in reasons(decisions).get("small", "")
 
 
-def test_a_generator_that_has_used_up_its_budget_leaves_it_to_the_next():
+def test_a_generator_that_has_used_up_its_budget_leaves_it_to_the_next() -> None:
     decisions = large_and_small(generator={"default": 0.0, "NodeLocalGreedy": ONE_STEP})
     assert len(evictions(decisions)) == 8
 
 
-def test_a_job_for_which_all_generators_were_cut_short_is_told_so():
+def test_a_job_for_which_all_generators_were_cut_short_is_told_so() -> None:
     decisions = large_and_small(generator={"default": ONE_STEP})
     assert "was used up before the search was complete" in reasons(decisions)["large"]
 
 
-def test_budgets_come_from_the_configuration_file():
+def test_budgets_come_from_the_configuration_file() -> None:
     configuration = parse_configuration(
         "actions: allocate, reclaim\nscenarioSearchBudgets: {maxActionSearchDuration: {reclaim: 4ms}}",
         known_actions=["allocate", "reclaim"],
@@ -152,7 +154,7 @@ def test_budgets_come_from_the_configuration_file():
     assert evictions(decisions) == {"old1-0": "new0"}
 
 
-def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_them():
+def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_them() -> None:
     """The one node that is large enough is held by the job that comes last of all victims."""
     decisions = decided(
         [*(node(f"n{i}", gpus=2) for i in range(3)), node("n3", gpus=3)],
@@ -165,7 +167,7 @@ def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_th
     assert "was used up before the search was complete" in reasons(decisions)["new"]
 
 
-def test_a_job_that_would_not_fit_if_everybody_went_is_not_searched_for():
+def test_a_job_that_would_not_fit_if_everybody_went_is_not_searched_for() -> None:
     """A part of it would fit, and would be searched for first."""
     decisions = decided(
         [node(f"n{i}", gpus=2) for i in range(3)],
@@ -179,7 +181,7 @@ def test_a_job_that_would_not_fit_if_everybody_went_is_not_searched_for():
     assert not evictions(decisions)
 
 
-def test_a_job_is_told_every_reason_that_has_no_code_of_its_own():
+def test_a_job_is_told_every_reason_that_has_no_code_of_its_own() -> None:
     snapshot = snapshot_of(node("n1", gpus=0), queue("q"), job("g"))
     session = open_session(snapshot, configured("allocate"))
     (found,) = snapshot.jobs.values()

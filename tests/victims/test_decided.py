@@ -1,14 +1,17 @@
 """What a search decides: in which order, for whom, and never for somebody who can't start then."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from bosket.api.kai import SubGroup
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (
@@ -24,11 +27,11 @@ from bosket.testing.cluster import (
 )
 
 
-def operations(decisions):
+def operations(decisions: Decisions) -> list[tuple[type[Any], str, str]]:
     return [(type(each), each.task.key.name, each.node) for each in decisions.operations]
 
 
-def test_operations_stand_in_the_order_in_which_they_were_decided():
+def test_operations_stand_in_the_order_in_which_they_were_decided() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         queue("q"),
@@ -45,7 +48,7 @@ def test_operations_stand_in_the_order_in_which_they_were_decided():
     ]
 
 
-def test_a_job_that_was_placed_in_this_cycle_may_lose_its_place_again():
+def test_a_job_that_was_placed_in_this_cycle_may_lose_its_place_again() -> None:
     """`loose` is allocated what `owner` can't use as it is; reclaim then gives it to `owner`."""
     decisions = decided(
         [node("n1", gpus=1), node("n2", gpus=1)],
@@ -60,7 +63,7 @@ def test_a_job_that_was_placed_in_this_cycle_may_lose_its_place_again():
     assert sorted(pipelines(decisions)) == ["owner-0", "owner-1"]
 
 
-def test_nobody_is_evicted_for_a_gang_of_which_a_sub_group_stays_below_its_minimum():
+def test_nobody_is_evicted_for_a_gang_of_which_a_sub_group_stays_below_its_minimum() -> None:
     """One sub-group would be enough for the gang, but only one of them could have its minimum."""
     parts = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=2))
     decisions = decided(
@@ -78,7 +81,7 @@ PARTS = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a",
 
 
 @pytest.mark.parametrize(("min_subgroup", "served"), [(None, 4), (4, 0)])
-def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgroup, served):
+def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgroup: int | None, served: int) -> None:
     """As in KAI: where the group says how many sub-groups are enough, those without pods stand in for others."""
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
@@ -91,7 +94,9 @@ def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgr
     assert len(evictions(decisions)) == len(pipelines(decisions)) == served
 
 
-def one_of_two(*others, remembered=(), actions=("allocate", "reclaim")):
+def one_of_two(
+    *others: KubeObject, remembered: Sequence[Decisions] = (), actions: tuple[str, ...] = ("allocate", "reclaim")
+) -> Decisions:
     """A gang that needs one of two sub-groups finds victims for that one, but is served only with both."""
     parts = tuple(SubGroup(name=name, minMember=1) for name in ("a", "b"))
     objects = [
@@ -107,7 +112,7 @@ def one_of_two(*others, remembered=(), actions=("allocate", "reclaim")):
     return decide(state.snapshot(NOW), configured(*actions))
 
 
-def test_a_gang_that_is_served_only_as_a_whole_holds_others_up_for_one_cycle():
+def test_a_gang_that_is_served_only_as_a_whole_holds_others_up_for_one_cycle() -> None:
     later = job("later", queue="mine", created=2)
     first = one_of_two(*later)
     assert evictions(first) == {}
@@ -118,14 +123,14 @@ def test_a_gang_that_is_served_only_as_a_whole_holds_others_up_for_one_cycle():
     assert not second.passed_over
 
 
-def test_what_a_gang_only_seemed_to_get_is_not_in_any_account():
+def test_what_a_gang_only_seemed_to_get_is_not_in_any_account() -> None:
     decisions = one_of_two()
     assert {each.job.key.name for each in decisions.waiting} == {"some"}
     assert decisions.queue_allocated["mine"][0] == 0
     assert decisions.queue_allocated["theirs"][0] == 2
 
 
-def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free():
+def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free() -> None:
     """Statements of one cycle: the pod moves from n1 to n2, loses n2 to another job, and n1 has room after all."""
     snapshot = snapshot_of([node("n1", gpus=1), node("n2", gpus=1)], queue("q"), job("old", on="n1"), job("new"))
     session = open_session(snapshot, Configuration())
@@ -146,7 +151,7 @@ def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free()
     assert pipelines(decisions) == {"new-0": "n2"}
 
 
-def test_victims_of_several_nodes_go_for_a_gang():
+def test_victims_of_several_nodes_go_for_a_gang() -> None:
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2), node("n3", gpus=2)],
         [queue("theirs", quota=0, weight=0), queue("mine", quota=6)],
@@ -158,7 +163,7 @@ def test_victims_of_several_nodes_go_for_a_gang():
     assert pipelines(decisions) == {"new-0": "n1", "new-1": "n2", "new-2": "n3"}
 
 
-def test_what_no_victim_can_help_is_not_searched_for():
+def test_what_no_victim_can_help_is_not_searched_for() -> None:
     """A plugin says that the pod can't run at all: the job is told so, and nobody is evicted."""
     from bosket.scheduler.decide import run_action
 
@@ -178,7 +183,7 @@ def test_what_no_victim_can_help_is_not_searched_for():
     }
 
 
-def test_a_job_that_was_promised_a_place_in_this_cycle_may_lose_it_to_another():
+def test_a_job_that_was_promised_a_place_in_this_cycle_may_lose_it_to_another() -> None:
     """`high` wants more than its queue may reclaim, so `low` is given the place of `old`; `high` preempts it there."""
     decisions = decided(
         node("n1", gpus=2),
@@ -198,7 +203,7 @@ def test_a_job_that_was_promised_a_place_in_this_cycle_may_lose_it_to_another():
     assert pipelines(decisions) == {"high-0": "n1", "high-1": "n1"}
 
 
-def test_a_statement_that_is_converted_keeps_whom_it_spared():
+def test_a_statement_that_is_converted_keeps_whom_it_spared() -> None:
     snapshot = snapshot_of(
         node("n1", gpus=2), queue("q"), job("old", on="n1"), job("new"), pod("x").gpu(1).running_on("n1").build()
     )
@@ -214,7 +219,7 @@ def test_a_statement_that_is_converted_keeps_whom_it_spared():
     assert operations(session.close()) == [(Pipeline, "new-0", "n1")]
 
 
-def test_what_was_gathered_of_a_job_in_vain_stays():
+def test_what_was_gathered_of_a_job_in_vain_stays() -> None:
     """The extra on n1 comes first and isn't enough. In KAI it goes with that of n2, which then moves to n1."""
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
@@ -238,7 +243,9 @@ def test_what_was_gathered_of_a_job_in_vain_stays():
         ({"sg-nodelocalgreedy", "sg-multinodegang"}, {}),
     ],
 )
-def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expected):
+def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(
+    left_out: set[str], expected: Mapping[str, str]
+) -> None:
     configuration = configured("allocate", "reclaim")
     plugins = tuple(each for each in configuration.plugins if each.name not in left_out)
     decisions = decided(
@@ -251,7 +258,7 @@ def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expec
     assert evictions(decisions) == expected
 
 
-def test_nobody_is_promised_room_that_a_gang_only_seemed_to_make():
+def test_nobody_is_promised_room_that_a_gang_only_seemed_to_make() -> None:
     """Not even without an eviction: the victim that the search came by fits where it is."""
     parts = tuple(SubGroup(name=name, minMember=1) for name in ("a", "b"))
     decisions = decided(
@@ -266,7 +273,7 @@ def test_nobody_is_promised_room_that_a_gang_only_seemed_to_make():
     assert evictions(decisions) == pipelines(decisions) == {}
 
 
-def test_nobody_is_evicted_for_extras_of_a_gang_whose_minimum_is_not_promised():
+def test_nobody_is_evicted_for_extras_of_a_gang_whose_minimum_is_not_promised() -> None:
     """`other` would have its minimum only in the room that is made for `new`, which can't start."""
     parts = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=4))
     decisions = decided(

@@ -1,7 +1,12 @@
 """Nobody is evicted whose eviction isn't needed: what a search has found is pruned before it is decided."""
 
+from collections.abc import Sequence
+
 from hypothesis import event, given
 
+from bosket.api.core.node import Node
+from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines
 from tests.victims.cluster_strategy import CLASSES, EVERYTHING, clusters
@@ -10,12 +15,12 @@ from tests.victims.minimal import Minimality, minimality, with_protected
 RECLAIM = configured("allocate", "consolidation", "reclaim", "preempt")
 
 
-def gone(*objects, configuration=RECLAIM):
+def gone(*objects: Node | Sequence[KubeObject], configuration: Configuration = RECLAIM) -> list[str]:
     """Pods that are evicted, sorted."""
     return sorted(evictions(decided(*objects, configuration=configuration)))
 
 
-def test_a_job_that_shares_no_node_with_the_preemptor_stays():
+def test_a_job_that_shares_no_node_with_the_preemptor_stays() -> None:
     """Two pods that are alone on a node aren't sent to one of those that a large gang leaves."""
     decisions = decided(
         [node(f"n{i}", gpus=8) for i in range(6)],
@@ -29,7 +34,7 @@ def test_a_job_that_shares_no_node_with_the_preemptor_stays():
     assert sorted(pipelines(decisions)) == ["b-new-0", "b-new-1"]
 
 
-def test_one_pod_goes_instead_of_a_gang_of_the_same_queue():
+def test_one_pod_goes_instead_of_a_gang_of_the_same_queue() -> None:
     assert gone(
         node("n1", gpus=5),
         [queue("a", quota=2), queue("b", quota=3)],
@@ -39,7 +44,7 @@ def test_one_pod_goes_instead_of_a_gang_of_the_same_queue():
     ) == ["one-0"]
 
 
-def test_a_job_of_higher_priority_does_not_go_for_the_sake_of_fewer_pods():
+def test_a_job_of_higher_priority_does_not_go_for_the_sake_of_fewer_pods() -> None:
     assert gone(
         node("n1", gpus=3),
         [queue("a", quota=1), queue("b", quota=2)],
@@ -50,7 +55,7 @@ def test_a_job_of_higher_priority_does_not_go_for_the_sake_of_fewer_pods():
     ) == ["two-0", "two-1"]
 
 
-def test_an_extra_on_another_node_stays():
+def test_an_extra_on_another_node_stays() -> None:
     """Extras go in the order of pods; the one whose node isn't used stays, though its turn comes before."""
     assert gone(
         [node("n1", gpus=2), node("n2", gpus=1)],
@@ -60,7 +65,7 @@ def test_an_extra_on_another_node_stays():
     ) == ["elastic-0", "elastic-1"]
 
 
-def test_an_eviction_tells_what_is_lost():
+def test_an_eviction_tells_what_is_lost() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("a", quota=0), queue("b", quota=4)],
@@ -73,7 +78,7 @@ def test_an_eviction_tells_what_is_lost():
 
 
 @given(clusters())
-def test_protecting_any_victim_costs_as_many_evictions(objects):
+def test_protecting_any_victim_costs_as_many_evictions(objects: Sequence[KubeObject]) -> None:
     found = minimality(with_protected(objects, EVERYTHING))
     event(found.name)
     assert found is not Minimality.NEEDLESS

@@ -53,7 +53,7 @@ class VolumeAttachmentStatus(Wire):
 
 
 class VolumeAttachment(KubeObject):
-    """The wish to attach a volume to a node."""
+    """A request to attach a volume to a node."""
 
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
     status: VolumeAttachmentStatus = VolumeAttachmentStatus()

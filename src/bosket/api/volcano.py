@@ -10,7 +10,7 @@ from bosket.api.resource import AnyResource, Resource
 
 
 class NetworkTopology(Wire):
-    """How far apart pods may be: a tier of HyperNodes, by number or by name, as a rule (hard) or a wish (soft)."""
+    """How far apart pods may be: a tier of HyperNodes, by number or name, required (hard) or preferred (soft)."""
 
     mode: str = ""
     highestTierAllowed: int | None = None

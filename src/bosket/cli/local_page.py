@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,6 +87,7 @@ async def ask(address: str, path: str, seconds: float, posted: bytes | None = No
     """GET, or POST with a body; raises `CommandError` when nobody answers."""
     import aiohttp
 
+    from bosket.kube.errors import failure_in_words
     from bosket.runtime.local_server import NOTE_HEADER
 
     try:
@@ -100,9 +100,9 @@ async def ask(address: str, path: str, seconds: float, posted: bytes | None = No
     except TimeoutError as error:
         raise CommandError(f"no answer from {address} within {seconds:g} s") from error
     except aiohttp.ClientError as error:
-        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise CommandError(
-            f"no scheduler answers at {address}: {told} (--url names another place; bosket up prints its own)"
+            f"no scheduler answers at {address}: {failure_in_words(error)} "
+            f"(--url names another place; bosket up prints its own)"
         ) from error
 
 

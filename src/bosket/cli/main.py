@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 from bosket import __version__
-from bosket.cli.output import CommandError, Flag, complain
+from bosket.cli.completion.command import COMPLETE
+from bosket.cli.output import Flag, complain
+
+#: What errors and help call the program: kubectl runs plugins under a name of its own.
+PROGRAM = "kubectl bosket" if Path(sys.argv[0]).stem == "kubectl-bosket" else "bosket"
 
 app = App(
-    name="bosket",
+    name=PROGRAM,
     help="Schedules AI workloads on Kubernetes: gangs, fair hierarchical queues, shared GPUs, topology.",
     help_epilogue="Start with: bosket demo\nEach command has examples: bosket up --help",
     help_format="plaintext",
@@ -31,7 +36,9 @@ app = App(
 app.meta.group_parameters = app.group_parameters
 
 
-def _add_command(path: str, purpose: str, *examples: str, to: App = app, name: str | None = None) -> None:
+def _add_command(
+    path: str, purpose: str, *examples: str, to: App = app, name: str | Sequence[str] | None = None
+) -> None:
     """Register the command at `module:function` without importing it."""
     epilogue = "\n".join(("Examples:", "", *(f"  {example}" for example in examples)))
     to.command(path, name=name, help_epilogue=epilogue, sort_key=len(list(to)), help=purpose)
@@ -99,6 +106,14 @@ _add_command(
     "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket profile",
 )
 _add_command(
+    "bosket.cli.explain:explain",
+    "Show why a job waits, who is in the way, and which changes would start it.",
+    "bosket explain ml/training",
+    "bosket why training -n ml --json | jq .changes",
+    "bosket explain ml/training --snapshot snapshot.zip",
+    name=("explain", "why"),
+)
+_add_command(
     "bosket.cli.replay:replay",
     "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
     "bosket replay snapshot.zip",
@@ -112,10 +127,42 @@ _add_command(
     "bosket topology snapshot.zip --json | jq '.topologies[].root.gang'",
 )
 _add_command(
+    "bosket.cli.queues:queues",
+    "Show the tree of queues: used, fair share, quota, limit, and how many jobs wait.",
+    "bosket queues",
+    "bosket queues team-a --resource cpu",
+    "bosket queues -o wide",
+    "bosket queues --snapshot snapshot.zip --json | jq '.queues[] | select(.waitingJobs > 0)'",
+)
+_add_command(
+    "bosket.cli.jobs:jobs",
+    "Show jobs: state, queue, position, age, nodes, and why they wait.",
+    "bosket jobs",
+    "bosket jobs --queue team-a --state pending",
+    "bosket jobs -n ml --watch",
+    "bosket jobs --json | jq '.counts'",
+)
+_add_command(
+    "bosket.cli.order:order",
+    "Show whose turn it is next, and why.",
+    "bosket order",
+    "bosket order team-a --most 5",
+    "bosket order --snapshot snapshot.zip --json | jq '.turns[0]'",
+)
+_add_command(
     "bosket.cli.nodes:nodes",
     "Show how many GPUs are free, and how many of these pods can't use: in all, by shape of pods and by node.",
     "bosket nodes",
     "bosket nodes snapshot.zip --json | jq .fragmented_share",
+)
+_add_command(
+    "bosket.cli.plan:plan",
+    "Show what would happen: workloads submitted, quotas changed, nodes drained or added. Writes nothing.",
+    "bosket plan -f train.yaml",
+    "bosket plan -f train.yaml --set team-a.gpu.quota=16 --json | jq .evicts",
+    "bosket plan --drain rack=r2 --cycles 10",
+    "bosket plan --add-nodes 4:like=node-7 --delete Queue/old-team",
+    "bosket plan --snapshot monday.zip --patch change.json     # a change that bosket explain offered",
 )
 _add_command(
     "bosket.cli.doctor:doctor",
@@ -163,6 +210,13 @@ _add_command(
     "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
     to=_simulate,
 )
+_add_command(
+    "bosket.cli.completion.command:completion",
+    "Print the script that makes bash, zsh or fish complete commands, options and names.",
+    'eval "$(bosket completion bash)"     # in ~/.bashrc',
+    'eval "$(bosket completion zsh)"      # in ~/.zshrc, after compinit',
+    "bosket completion fish > ~/.config/fish/completions/bosket.fish",
+)
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 
 
@@ -179,23 +233,34 @@ def _launch(
         Show where in the program an error came from.
     """
     try:
-        app(tokens)
+        result = app(tokens)
         sys.stdout.flush()
     except (CycloptsError, BrokenPipeError):
         raise
     except Exception as error:
         if debug:
             raise
-        return _report(error)
-    return 0
+        from bosket.cli.failure import failure_of
+
+        failure = failure_of(error)
+        complain(failure.text)
+        return failure.exit_code
+    return result if isinstance(result, int) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments (by default, the process's own) name; gives the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == [COMPLETE]:
+        from bosket.cli.completion.candidates import print_candidates
+
+        print_candidates(app, given[1:])
+        return 0
     try:
-        result = app.meta(arguments)
+        result = app.meta(given)
     except CycloptsError as error:
-        complain(f"{' '.join(str(error).split())} (see bosket --help)")
+        command = " ".join((PROGRAM, *(error.command_chain or ())))
+        complain(f"{' '.join(str(error).split())} (see {command} --help)")
         return 2
     except BrokenPipeError:
         # Whoever read our output has seen enough. What is left in the buffer must not raise again at exit.
@@ -204,23 +269,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return result if isinstance(result, int) else 0
-
-
-def _report(error: Exception) -> int:
-    """Say what went wrong; the exit code."""
-    from bosket.kube.errors import KubeError
-
-    if isinstance(error, CommandError):
-        complain(str(error))
-        return error.exit_code
-    if isinstance(error, KubeError | OSError):
-        complain(str(error))
-        return 1
-    if isinstance(error, RecursionError | MemoryError):
-        complain("what was asked for is too large, or nested too deeply (--debug shows where)")
-        return 1
-    complain(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)")
-    return 1
 
 
 if __name__ == "__main__":

@@ -40,11 +40,13 @@ def is_terminal() -> bool:
 
 
 def stdout() -> Console:
-    """Standard output; in a pipe without colour, and lines are as long as they are."""
+    """Standard output; in a pipe without colour, and lines are as long as they are. NO_COLOR means no bold either."""
     from rich.console import Console
 
     console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, color_system=None, width=10_000)
+    if console.is_terminal:
+        return Console(highlight=False, emoji=False, color_system=None) if console.no_color else console
+    return Console(highlight=False, emoji=False, color_system=None, width=10_000)
 
 
 def complain(message: str) -> None:

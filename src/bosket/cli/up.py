@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -22,6 +22,8 @@ from bosket.cli.workload_flags import WorkloadFlags
 if TYPE_CHECKING:
     from bosket.embedded.cluster import EmbeddedCluster
 
+#: How long a server that may be running already is waited for.
+_ASK_SECONDS: Final = 3.0
 Count = Annotated[int, Parameter(validator=Number(gte=0, lte=100_000))]
 
 
@@ -71,7 +73,8 @@ def up(
         Go on though files in the data directory are damaged, with what can be read; what is lost is said, and the
         damaged files are kept beside the new ones. Without it a damaged directory is refused.
     kubeconfig
-        Where to write the kubeconfig; a file that is not an embedded cluster's is not overwritten.
+        Where to write the kubeconfig; a file that is not an embedded cluster's is not overwritten, nor that of one
+        which is running.
     port
         Port of the API server on 127.0.0.1; 0 takes a free one.
     plugin_server_port
@@ -107,6 +110,11 @@ def up(
     _check_quantity("--memory", memory)
     if kubeconfig.exists() and not belongs_to_embedded_cluster(kubeconfig):
         raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
+    if kubeconfig.exists() and (running := asyncio.run(_running_server(kubeconfig))):
+        raise UsageError(
+            f"--kubeconfig {kubeconfig}: is that of an embedded cluster which is running, at {running}; end that one, "
+            f"or name another file for this one"
+        )
     chosen = _service_names(services)
     left_out = _controller_names(without)
     scheduler = SchedulerFlags(evict_by_deletion=evict_by_deletion, schedule_csi_storage=schedule_csi_storage)
@@ -154,6 +162,30 @@ def _admission_options(workloads: WorkloadFlags, services: Collection[str]) -> d
     from bosket.embedded.object_admission import DEFAULT_OPTIONS
 
     return {"admission": replace(DEFAULT_OPTIONS, access_control=True)}
+
+
+async def _running_server(kubeconfig: Path) -> str:
+    """The address of the server that answers by the kubeconfig; nothing if none does.
+
+    Whatever else has taken its port since doesn't have its certificate.
+    """
+    from bosket.kube.errors import ConfigError, TransportError
+    from bosket.kube.http import HttpTransport
+    from bosket.kube.kubeconfig import load
+    from bosket.kube.transport import Request
+
+    try:
+        config = load(kubeconfig)
+    except ConfigError:
+        return ""
+    transport = HttpTransport(config, timeout_seconds=_ASK_SECONDS, connect_timeout_seconds=_ASK_SECONDS)
+    try:
+        await transport.request(Request("GET", "/livez"))
+    except TransportError as error:
+        return config.server if error.maybe_carried_out else ""
+    finally:
+        await transport.aclose()
+    return config.server
 
 
 async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:

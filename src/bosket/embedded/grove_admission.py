@@ -27,15 +27,15 @@ from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Write
 from bosket.grove.admission.defaults import completed
-from bosket.grove.admission.judges import check_set, judge_binding
 from bosket.grove.admission.registration import BINDING_VALIDATING, SET_VALIDATING
+from bosket.grove.admission.review_handlers import check_set, review_binding
 from bosket.runtime.webhook.verdict import Verdict
 
 _GROUP: Final = "grove.io"
 _SETS: Final = "podcliquesets"
 _BINDINGS: Final = "clustertopologybindings"
 
-#: All schedulers that gangs can be told to; pods that name none are Bosket's.
+#: All schedulers with a backend; pods that name none are Bosket's.
 DEFAULT_CONFIGURATION: Final = OperatorConfiguration(
     topologyAwareScheduling=TopologyAwareSchedulingConfiguration(enabled=True),
     scheduler=SchedulerConfiguration(
@@ -92,7 +92,7 @@ class GroveChecks:
         if write.kind.plural == _SETS:
             hook, verdict = SET_VALIDATING, check_set(request, self._configuration, self._cluster)
         else:
-            hook, verdict = BINDING_VALIDATING, judge_binding(request, self._configuration)
+            hook, verdict = BINDING_VALIDATING, review_binding(request, self._configuration)
         write.warnings += verdict.warnings
         if verdict.refusals:
             raise denial(hook, _status(verdict))

@@ -1,4 +1,4 @@
-"""Bosket's admission in the embedded cluster: the judges behind the webhooks, asked in process.
+"""Bosket's admission in the embedded cluster: the webhooks' review handlers, called in process.
 
 Who is asked about which operation of which resource is looked up in the table that webhook configurations are made of
 (`bosket.services.admission.rule`), and for bind requests in the rules of the policy. The API server asks about writes
@@ -31,13 +31,13 @@ from bosket.apiserver.writing.writer import Write
 from bosket.install.account import account_of
 from bosket.install.policy_part import bind_request_rules
 from bosket.kube.patch import apply_json_patch
-from bosket.runtime.webhook.review import AnyJudge
+from bosket.runtime.webhook.review import AnyReviewHandler
 from bosket.runtime.webhook.verdict import ADMITTED, Refusal, Verdict, sentence
 from bosket.services.admission.access import Known
-from bosket.services.admission.judges import MUTATE_PODS, VALIDATE_PODS, both, judges
 from bosket.services.admission.namespace_policy import may_matter
 from bosket.services.admission.options import Options, PodRules
 from bosket.services.admission.pod import may_be_refused, may_concern
+from bosket.services.admission.review_handlers import MUTATE_PODS, VALIDATE_PODS, both, review_handlers
 from bosket.services.admission.rule import Question, paths_by_question, resource_of, rules
 
 #: Simulated GPUs can be shared from the start.
@@ -63,7 +63,7 @@ class ObjectAdmission:
     def __init__(self, options: Options, store: Store) -> None:
         self._store = store
         self._known = Known(self._queues, self._classes, self._namespace_labels, self._group)
-        self._judges: dict[str, AnyJudge] = {}
+        self._handlers: dict[str, AnyReviewHandler] = {}
         self._paths: dict[Question, tuple[str, ...]] = {}
         self._options = options
         self.follow(options)
@@ -77,10 +77,10 @@ class ObjectAdmission:
             self._paths = {}
             return
         table = {path: listed for path, listed in rules(options).items() if path not in unregistered}
-        self._judges = judges(options, self._known, self._pod_groups)
+        self._handlers = review_handlers(options, self._known, self._pod_groups)
         if options.access_control:
             table[_BIND_REQUESTS] = tuple(msgspec.convert(each, RuleWithOperations) for each in bind_request_rules())
-            self._judges[_BIND_REQUESTS] = _judge_bind_request
+            self._handlers[_BIND_REQUESTS] = _review_bind_request
         self._options, self._paths = options, paths_by_question(table)
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
@@ -131,7 +131,7 @@ class ObjectAdmission:
         return self._paths.get(Question(operation, kind.group, resource_of(kind.plural, subresource)), ())
 
     async def _ask(self, path: str, request: AdmissionRequest) -> Verdict:
-        verdict = self._judges[path](request)
+        verdict = self._handlers[path](request)
         return verdict if isinstance(verdict, Verdict) else await verdict
 
     def _has_something_to_say(self, path: str, request: AdmissionRequest) -> bool:
@@ -170,7 +170,7 @@ class ObjectAdmission:
         return {queue.metadata.name: queue for queue in queues}
 
 
-def _judge_bind_request(request: AdmissionRequest) -> Verdict:
+def _review_bind_request(request: AdmissionRequest) -> Verdict:
     """What the policy about bind requests says where it is installed; here services are administrators."""
     user, deletes = request.userInfo, request.operation == "DELETE"
     cleans_up = user.username == "system:kube-controller-manager" or "system:serviceaccounts:kube-system" in user.groups

@@ -13,7 +13,7 @@ from typing import Final
 from bosket.api.keys import EXIT_CODE_ANNOTATION, RUN_DURATION_ANNOTATION, START_DELAY_ANNOTATION
 from bosket.api.time import parse_duration
 
-#: A Go duration between the wish to stop and the end.
+#: A Go duration between the request to stop and the end.
 STOP_DELAY_ANNOTATION: Final = "bosket.dev/stop-delay"
 
 
@@ -30,7 +30,7 @@ class Behaviour:
     exit_code: int = 0
     #: From the pod's admission to its containers' start.
     start_delay_seconds: float = 0.0
-    #: From the wish to stop to the exit; never longer than the pod's grace period.
+    #: From the request to stop to the exit; never longer than the pod's grace period.
     stop_delay_seconds: float = 0.0
 
     @classmethod

@@ -132,8 +132,8 @@ def _changes_children(account: Account) -> bool:
     """Whether it has to change what the operator made: pods that it places, gangs that it labels."""
     if account == GROVE_OPERATOR:
         return False  # the authorizer knows it anyway
-    touched = {(each.group, each.resource) for each in read_rights()[account.name] if each.verb == "patch"}
-    return bool(touched & {("", "pods"), ("scheduler.grove.io", "podgangs")}) and not account.in_reservation_namespace
+    patched = {(each.group, each.resource) for each in read_rights()[account.name] if each.verb == "patch"}
+    return bool(patched & {("", "pods"), ("scheduler.grove.io", "podgangs")}) and not account.in_reservation_namespace
 
 
 def _user(account: Account) -> Expression:

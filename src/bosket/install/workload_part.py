@@ -119,8 +119,8 @@ def _container(workload: Workload) -> Tree:
 def _apart(labels: dict[str, str]) -> Tree:
     """Replicas on different nodes, if there are."""
     term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-    wish = {"weight": 100, "podAffinityTerm": term}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    preference = {"weight": 100, "podAffinityTerm": term}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
 
 
 def _probe(path: str, *, period: int, failures: int) -> Tree:

@@ -113,7 +113,7 @@ def _towards(request: Request, version: str) -> Request:
 
 
 def _translated(body: bytes, translate: Callable[[Document], Document]) -> bytes:
-    """The same for a JSON object; anything else, such as a JSON patch, isn't touched."""
+    """The same for a JSON object; anything else, such as a JSON patch, isn't changed."""
     try:
         document = msgspec.json.decode(body) if body else None
     except msgspec.DecodeError:

@@ -2,6 +2,7 @@
 
 KubeError
 ├── ConfigError             a kubeconfig or a credential that can't be used; names file and field
+│   └── MissingKubeconfig   there is none
 ├── TransportError          no answer: refused, hung up, timed out
 └── ApiError                an answer that says no; carries the server's Status
     ├── BadRequest          400
@@ -19,6 +20,11 @@ KubeError
 
 from __future__ import annotations
 
+import os
+import re
+import socket
+import ssl
+
 import msgspec
 
 from bosket.api.object import Status, StatusDetails
@@ -32,12 +38,41 @@ class ConfigError(KubeError):
     """A kubeconfig, or a credential it names, can't be used."""
 
 
-class TransportError(KubeError):
-    """No answer arrived. `maybe_carried_out` is False only when the request certainly never left."""
+class MissingKubeconfig(ConfigError):
+    """There is no kubeconfig where one was looked for."""
 
-    def __init__(self, message: str, *, maybe_carried_out: bool = True) -> None:
+
+class TransportError(KubeError):
+    """No answer arrived. `maybe_carried_out` is False only when the request certainly never left.
+
+    `why` says in words why not, for messages that name no request.
+    """
+
+    def __init__(self, message: str, *, maybe_carried_out: bool = True, why: str = "") -> None:
         super().__init__(message)
         self.maybe_carried_out = maybe_carried_out
+        self.why = why or message
+
+
+_ERROR_NUMBER = re.compile(r"\[Errno (-?\d+)\]")
+
+
+def failure_in_words(error: BaseException) -> str:
+    """Why there is no connection, as people say it: the system's sentence, and not an error number."""
+    error = getattr(error, "os_error", error)  # where aiohttp has wrapped it
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the server's certificate isn't trusted ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS connection ({(error.reason or str(error)).replace('_', ' ').lower()})"
+    if isinstance(error, socket.gaierror):
+        return "the server's name can't be resolved"
+    if isinstance(error, OSError):
+        # Where a name has several addresses, the numbers stand in the text alone.
+        found = _ERROR_NUMBER.search(str(error))
+        number = error.errno or (int(found[1]) if found else 0)
+        if number > 0:
+            return os.strerror(number).lower()
+    return str(error) or type(error).__name__
 
 
 class ApiError(KubeError):
@@ -108,7 +143,7 @@ class ServerError(ApiError):
 
 
 def is_namespace_going(error: BaseException) -> bool:
-    """Whether a server refuses because the namespace is being deleted, or is gone: nothing that anybody could mend."""
+    """Whether a server refuses because the namespace is being deleted or gone: repeating the request never helps."""
     if isinstance(error, Forbidden):
         causes = {each.reason for each in error.details.causes}
         return "NamespaceTerminating" in causes or error.message.endswith("because it is being terminated")

@@ -13,19 +13,17 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from bosket.kube.carrier import KEEP_SECONDS, AnswerStream, Carrier, ClusterConfig, Limits, NeverSent, Outgoing
 from bosket.kube.credentials import Certificate, Credential
-from bosket.kube.errors import ConfigError, TransportError
+from bosket.kube.errors import ConfigError, TransportError, failure_in_words
 from bosket.kube.http_connection import Connection, Head, connect
-from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request, Response, Stream
 
 #: Rounds of the event loop after which cancelled connections are closed.
 CLOSING_ROUNDS: Final = 5
-#: How long a connection that nobody uses is kept.
-KEEP_SECONDS: Final = 60.0
 #: Characters that may stand in a path as they are, beside letters and digits.
 _PATH_SAFE: Final = "/:@!$&'()*+,;=~-._"
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9/:@!$&'()*+,;=~._-]*")
@@ -33,52 +31,6 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9/:@!$&'()*+,;=~._-]*")
 _NO_HEADER: Final = re.compile(r"[\r\n\0]")
 #: Methods that may be sent again on a new connection when the server closed the old one without an answer.
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
-
-
-class NeverSent(OSError):
-    """The server was not reached: nothing can have been carried out."""
-
-
-class Outgoing(NamedTuple):
-    """A request as it goes out. `target`: path and query below the server's address, percent-encoded."""
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
-class AnswerStream(Protocol):
-    """An answer whose body is read as it arrives."""
-
-    @property
-    def head(self) -> Head: ...
-
-    async def read(self) -> bytes:
-        """The next piece; nothing at the end."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class Carrier(Protocol):
-    """The connections made with one client certificate. Raises OSError (`NeverSent`), TimeoutError, ValueError."""
-
-    certificate: Certificate | None
-
-    async def ask(self, request: Outgoing, timeout_seconds: float) -> tuple[Head, bytes]: ...
-
-    async def open(self, request: Outgoing) -> AnswerStream: ...
-
-    async def aclose(self) -> None: ...
-
-
-class Limits(NamedTuple):
-    """How long is waited, and how many connections for requests there are at most."""
-
-    connect_seconds: float
-    idle_seconds: float
-    connections: int
 
 
 class HttpTransport:
@@ -251,7 +203,7 @@ class _DirectCarrier:
         except TimeoutError:
             raise NeverSent("timed out: no connection") from None
         except (OSError, UnicodeError) as error:
-            raise NeverSent(str(error) or type(error).__name__) from error
+            raise NeverSent(failure_in_words(error)) from error
         self._open.add(made)
         return made
 
@@ -320,11 +272,11 @@ class _HttpStream:
 
 def _transport_error(request: Request, error: Exception) -> TransportError:
     never_left = isinstance(error, NeverSent | ValueError)
-    what = str(error) or type(error).__name__
+    what = failure_in_words(error)
     if isinstance(error, TimeoutError):
         what = f"timed out ({what})"
     message = f"{request.method} {request.path}: no answer: {what}"
-    return TransportError(message, maybe_carried_out=not never_left)
+    return TransportError(message, maybe_carried_out=not never_left, why=what)
 
 
 def _tls_context(config: ClusterConfig, certificate: Certificate | None) -> ssl.SSLContext:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.credentials import (
     Certificate,
     Credential,
@@ -26,7 +25,7 @@ from bosket.kube.credentials import (
     basic,
     bearer,
 )
-from bosket.kube.errors import ConfigError
+from bosket.kube.errors import ConfigError, MissingKubeconfig
 from bosket.kube.kubeconfig_file import ClusterEntry, ExecEntry, Sourced, UserEntry, read
 
 if TYPE_CHECKING:
@@ -34,26 +33,6 @@ if TYPE_CHECKING:
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
-    """A server, how to trust it, and as whom to talk to it. Certificates are PEM, read already."""
-
-    server: str
-    credentials: CredentialSource = field(default_factory=FixedCredential)
-    #: None: the system's authorities.
-    certificate_authority: bytes | None = None
-    verify_server: bool = True
-    tls_server_name: str | None = None
-    proxy_url: str | None = None
-    compression: bool = True
-    #: Headers that ask to act as somebody else.
-    impersonation: tuple[tuple[str, str], ...] = ()
-    #: The namespace that the context, or the pod, is in.
-    namespace: str = "default"
-    #: What other programs have noted of the cluster in the kubeconfig, by the name that they chose.
-    extensions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def connect(kubeconfig: str | Path | None = None, context: str | None = None) -> Client:
@@ -69,17 +48,17 @@ def find(
 ) -> ClusterConfig:
     """What `connect` talks to."""
     in_pod = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
-    if in_pod and not any(path.exists() for path in _paths(None)):
+    if in_pod and not any(path.exists() for path in kubeconfig_files(None)):
         return in_cluster(service_account)
     return load(kubeconfig, context)
 
 
 def load(path: str | Path | None = None, context: str | None = None) -> ClusterConfig:
     """The cluster and user of a context (the current one, if none is named)."""
-    paths = _paths(path)
+    paths = kubeconfig_files(path)
     present = [each for each in paths if each.exists()]
     if not present or (path is not None and len(present) < len(paths)):
-        raise ConfigError(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
+        raise MissingKubeconfig(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
     merged = read(present)
     files = ", ".join(map(str, present))
     name = context or merged.current_context
@@ -112,7 +91,8 @@ def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     )
 
 
-def _paths(path: str | Path | None) -> list[Path]:
+def kubeconfig_files(path: str | Path | None) -> list[Path]:
+    """The files that are looked at: the one that is named, else those of the environment, else the home directory's."""
     if path is not None:
         return [Path(path)]
     named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
@@ -192,19 +172,19 @@ def _exec_command(
 
 
 def _cluster_for_plugin(entry: ClusterEntry, authority: bytes | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"server": entry.server}
+    cluster: dict[str, Any] = {"server": entry.server}
     if authority is not None:
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     if entry.insecure_skip_tls_verify:
-        told["insecure-skip-tls-verify"] = True
+        cluster["insecure-skip-tls-verify"] = True
     if entry.tls_server_name:
-        told["tls-server-name"] = entry.tls_server_name
+        cluster["tls-server-name"] = entry.tls_server_name
     if entry.proxy_url:
-        told["proxy-url"] = entry.proxy_url
+        cluster["proxy-url"] = entry.proxy_url
     for extension in entry.extensions:
         if extension.get("name") == "client.authentication.k8s.io/exec":
-            told["config"] = extension.get("extension")
-    return told
+            cluster["config"] = extension.get("extension")
+    return cluster
 
 
 def _impersonation(entry: UserEntry) -> tuple[tuple[str, str], ...]:

@@ -11,10 +11,10 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from bosket.kube.carrier import KEEP_SECONDS, ClusterConfig, Limits, NeverSent, Outgoing
 from bosket.kube.credentials import Certificate
-from bosket.kube.http import KEEP_SECONDS, Limits, NeverSent, Outgoing
+from bosket.kube.errors import failure_in_words
 from bosket.kube.http_connection import Broken, Head
-from bosket.kube.kubeconfig import ClusterConfig
 
 
 class ProxiedCarrier:
@@ -117,6 +117,6 @@ def _as_ours() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise NeverSent(str(error) or type(error).__name__) from error
+        raise NeverSent(failure_in_words(error)) from error
     except aiohttp.ClientError as error:
-        raise Broken(str(error) or type(error).__name__) from error
+        raise Broken(failure_in_words(error)) from error

@@ -22,7 +22,7 @@ async def stop_serving(runner: web.ServerRunner) -> None:
     listening = runner.server
     connections = [each.transport for each in listening.connections] if listening is not None else []
     await runner.cleanup()
-    # A closed TLS connection waits for its peer's goodbye, which one that went away never says.
+    # A closed TLS connection waits for the other side's close_notify, which a vanished client never sends.
     for transport in connections:
         if transport is not None:
             transport.abort()

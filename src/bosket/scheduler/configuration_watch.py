@@ -37,7 +37,7 @@ _FILE_SECONDS: Final = 1.0
 def checked_configuration(text: str, report: Report | None = None) -> Configuration:
     """What a file says, checked down to the plugins' arguments; raises `ConfigurationError`.
 
-    `report` is told what has no effect.
+    `report` is called with settings that have no effect.
     """
     configuration = parse_configuration(text, known_actions=ACTIONS, report=report)
     known, _ = known_part(configuration)  # of what is missing the scheduler warns
@@ -81,7 +81,7 @@ class ConfigurationWatch:
         if self._file is None or self._maps is not None:
             return
         while True:
-            # Also the first time: the process read the file when it started, and may have stood by since then.
+            # Also the first time: the process read the file when it started, and may have been on standby since then.
             text = _read(self._file)
             if text is not None:
                 self._given(text, str(self._file))

@@ -67,16 +67,16 @@ def open_session(
 
 
 def _close(session: Session, configuration: Configuration, plugins: Sequence[Plugin], timer: StepTimer) -> Decisions:
-    """What the session came to; plugins that want to are told. One that fails then is no reason to lose decisions."""
+    """Closes the session, then calls the plugins' `close`. A plugin that raises there loses no decisions."""
     decisions, failures = session.close(), []
     if not session.extensions.scenario_generators:
         idle = tuple(name for name in configuration.actions if name in SEARCHING)
         decisions = replace(decisions, idle_actions=idle)
     for choice, plugin in zip(configuration.plugins, plugins, strict=True):
-        if (told := closing(plugin)) is not None:
+        if (closed := closing(plugin)) is not None:
             with timer("plugin close", choice.name):
                 try:
-                    told.close(session.snapshot, decisions)
+                    closed.close(session.snapshot, decisions)
                 except Exception as error:
                     failures.append((choice.name, f"{type(error).__name__}: {error}"))
     return replace(decisions, plugin_failures=tuple(failures)) if failures else decisions

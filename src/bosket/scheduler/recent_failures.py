@@ -18,6 +18,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Operation, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import Amounts2D
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
 from bosket.scheduler.model.resource import GPU, NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
@@ -116,8 +117,8 @@ class _Change:
         had, has, tree = before.nodes, after.nodes, after.queues
         left, taken = had.idle + had.releasing, dict[str, QueueAmounts]()
         for each in placed:
-            for place, amount in each.task.pod_class.holds:
-                left[place, had.rows[each.node]] -= amount
+            for resource, amount in each.task.pod_class.holds:
+                left[resource, had.rows[each.node]] -= amount
             if isinstance(each, Bind):
                 taken[each.job.queue] = plus(taken.get(each.job.queue, NOTHING), each.task.pod_class.charge)
         more = (has.idle + has.releasing > left).any(axis=0)
@@ -129,7 +130,8 @@ class _Change:
         self._free: Amounts2D = has.idle[:, at] + has.releasing[:, at]  # of nodes with more room
         self._fits: dict[PodClass, bool] = {}
         self._tree = tree
-        self._less: set[int] = set()  # queues that hold less than the cycle before left them with, and those above them
+        #: queues that hold less than the cycle before left them with, and those above them
+        self._less: set[QueueRow] = set()
         for name, then in before.use.items():
             now = after.use.get(name)
             if (now is then and name not in taken) or name not in tree.rows:
@@ -154,8 +156,8 @@ class _Change:
         found = self._fits.get(pod_class)
         if found is None:
             fits = np.ones(self._free.shape[1], dtype=bool)
-            for place, amount in pod_class.needs:
-                if place != GPU or pod_class.share is None:
-                    fits &= self._free[place] >= amount
+            for resource, amount in pod_class.needs:
+                if resource != GPU or pod_class.share is None:
+                    fits &= self._free[resource] >= amount
             found = self._fits[pod_class] = bool(fits.any())
         return found

@@ -1,7 +1,8 @@
 """All who are asked about what is written: the server's own admission, policies, and webhooks.
 
 `Writer` asks for every write that isn't the server's own doing, and those who delete, bind and evict ask through
-`check_call`. Where there are no webhooks and no policies, asking them costs a look at two empty tables.
+`check_deletion` and `check_creation`. Where there are no webhooks and no policies, asking them costs a look at two
+empty tables.
 """
 
 from __future__ import annotations

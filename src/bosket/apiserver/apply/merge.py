@@ -21,10 +21,10 @@ def merged(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merged_list(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """The applied elements in their order; those of others stay behind the element that they stood behind."""
+    """The applied elements in order; elements of other managers stay behind the element that they followed."""
     old = {step_of(each, shape): each for each in live}
     new = {step_of(each, shape): each for each in applied}
-    # By the step of an element: the one of somebody else that stood right behind it; by "", the first one of all.
+    # By the step of an element: the element of another manager right behind it; by "", the first element of the list.
     followers: dict[str, str] = {}
     previous = ""
     for step in old:

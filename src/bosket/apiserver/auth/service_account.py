@@ -1,6 +1,6 @@
 """Tokens of service accounts: signed, for an audience and a time, bound to objects with which they lose their worth.
 
-`token_request.py` issues them, the authenticator and token reviews ask whose they are.
+`token_request` issues them, the authenticator and token reviews ask whose they are.
 """
 
 from __future__ import annotations

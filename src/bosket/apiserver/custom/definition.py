@@ -2,7 +2,7 @@
 
 `Definitions` listens to the stored definitions and keeps the registry in step. A definition is established in the
 same write that creates it: whoever waits for the condition need not wait. What definitions must look like is in
-`definition_rules.py`, which names they get in `naming.py`.
+`definition_rules`, which names they get in `naming`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from bosket.apiserver.custom.strategy import CustomStrategy
 from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.objects.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.status import gone
-from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"

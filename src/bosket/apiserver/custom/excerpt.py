@@ -1,6 +1,6 @@
 """An excerpt of an object that breaks its schema: of long lists and maps, only some of the elements that are wrong.
 
-Used by `check.py`, to be told of a few errors of an object that has hundreds of thousands.
+Used by `check` to report a few errors of an object that has hundreds of thousands.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Validator(Protocol):
 
 
 class Excerpt:
-    """Shortens one object, and knows where what is left of it stood."""
+    """Shortens one object, and remembers where the remaining elements were."""
 
     def __init__(self, validator_of: Callable[[Node], Validator]) -> None:
-        """`validator_of` gives what judges a single element, by the schema of the elements."""
+        """`validator_of` returns the validator of a single element, by the schema of the elements."""
         self._validator_of = validator_of
-        #: by the steps to a shortened list, in the excerpt: where its elements stood
+        #: by the steps to a shortened list, in the excerpt: the original indexes of its elements
         self._places: dict[tuple[str | int, ...], list[int]] = {}
         self.shortened = False
 

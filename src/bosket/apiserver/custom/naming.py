@@ -1,6 +1,6 @@
 """Which names a definition gets: no two kinds of a group share one.
 
-`Definitions` asks when a definition is written, and `NameReview` again when a name may have become free.
+`Definitions` asks when a definition is written, and `NamingController` again when a name may have become free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A structural schema as a tree of nodes, and what can be done by walking an object along it: pruning and defaulting.
 
-Built once for each version of a definition. Constraints are checked elsewhere (`check.py`, `rules.py`).
+Built once for each version of a definition. Constraints are checked elsewhere (`check`, `rules`).
 """
 
 from __future__ import annotations

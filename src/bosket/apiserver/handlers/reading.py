@@ -17,7 +17,8 @@ from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.request.list_options import EXACT, ListOptions, Token, check_version, list_options
 from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import gone, not_found, version_too_large
-from bosket.apiserver.store.entry import Entry, Event
+from bosket.apiserver.store.entry import Entry
+from bosket.apiserver.store.resource_store import Event
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock
 
@@ -133,7 +134,7 @@ class Reader:
     def _backlog(
         self, request: ResourceRequest, options: ListOptions, selection: Selection, representation: Representation
     ) -> Iterator[bytes]:
-        """What the client has to be told before anything new: the objects that are there, or what it has missed."""
+        """The first events of a watch: the objects that exist, or the changes that the client missed."""
         resource_store = request.kind.objects
         if options.initial_events or (options.any_version and options.initial_events is None):
             self._check_not_future(request, _version(options.version))

@@ -23,7 +23,8 @@ _JSON_HEADERS = {"content-type": JSON}
 _META = "meta.k8s.io"
 _PARTIAL = "PartialObjectMetadata"
 _INCLUDED = ("Metadata", "Object", "None")
-#: Bytes of objects that cost as much as one byte of work (`Aside.run`): copied as they are stored, or rendered.
+#: Bytes of objects that cost as much as one byte of work (`LargeObjectExecutor.run`): copied as they are stored, or
+#: rendered.
 _COPIED_BYTES = 64
 _RENDERED_BYTES = 8
 
@@ -121,7 +122,7 @@ class _Table(Representation):
         if self._include not in _INCLUDED:
             error = invalid_value("includeObject", self._include, "must be 'Metadata', 'Object', 'None', or empty")
             raise bad_request(f"Unable to convert to Table as requested: {error}")
-        # In a watch the columns are told once, with the first rows.
+        # A watch sends the columns once, with the first rows.
         self._head: list[dict[str, Any]] | None = table_head(request.version.columns)
         self.render = self._render
 

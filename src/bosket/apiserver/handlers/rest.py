@@ -1,6 +1,7 @@
 """The verbs on objects: create, get, list, watch, update, patch, delete.
 
-Each turns a `Call` into work for `Writer`, `Reader` or `Deleter` and answers in the form that the client accepts.
+Each turns a `ResourceRequest` into work for `Writer`, `Reader` or `Deleter` and answers in the form that the client
+accepts.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _ORPHANS = (
 )
 
 
-#: Objects of a collection that are deleted before others get a turn; each may be told to hundreds of watches.
+#: Objects of a collection that are deleted before other requests run; hundreds of watches may get each deletion.
 _DELETED_AT_ONCE = 20
 
 
 class Rest:
-    """Handlers of calls without a subresource; those with one are in `subresource.py`."""
+    """Handlers of requests without a subresource; those with one are in `subresource`."""
 
     def __init__(self, writer: Writer, reader: Reader, deleter: Deleter, admission: AdmissionChain) -> None:
         self.writer = writer

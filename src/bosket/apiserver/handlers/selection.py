@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bosket.apiserver.status import bad_request
-from bosket.apiserver.store.entry import Entry, Event, sort_key
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Entry, sort_key
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.kube.selector import (
     EVERYTHING,
     FieldRequirement,

@@ -2,7 +2,7 @@
 
 What a watcher has to catch up on (the objects that are there, or the events since its version) is fixed when it starts
 and sent in pieces; what happens meanwhile waits in a bounded queue. A client that doesn't keep up loses its watch, not
-the server its memory; it resumes from the last version it saw, or is told 410 and lists again.
+the server its memory; it resumes from the last version it saw, or gets 410 and lists again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 
 from bosket.apiserver.handlers.selection import Selection
 from bosket.apiserver.status import JSON, StatusError
-from bosket.apiserver.store.entry import Entry, Event, EventType, watch_line
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Entry, EventType, watch_line
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 
 #: Events a watcher may have pending before it is dropped.
 QUEUE_LIMIT = 10_000

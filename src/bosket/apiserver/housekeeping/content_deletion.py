@@ -12,7 +12,8 @@ from bosket.apiserver.housekeeping.garbage_collector import without_finalizer
 from bosket.apiserver.kinds.namespace import KUBERNETES_FINALIZER
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.objects.status_condition import set_condition
-from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.deletion import Deleter
 from bosket.apiserver.writing.writer import Writer, own_write

@@ -1,6 +1,6 @@
 """Disruption budgets: how many of the pods they guard may go, counted from what is there.
 
-Eviction counts here and now, so that it never decides on yesterday's numbers; the chore below keeps the status of
+Eviction counts here and now, so that it never decides on yesterday's numbers; the controller below keeps the status of
 budgets up to date for those who look.
 """
 
@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from bosket.api.object import LabelSelector
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.objects.status_condition import find_condition, set_condition
-from bosket.apiserver.store.entry import Doc, Entry, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc, Entry
+from bosket.apiserver.store.resource_store import Event, ResourceStore, WholeStore
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.kube.selector import InvalidSelector, label_selector
@@ -92,7 +92,7 @@ def _portion(value: int | str, whole: int) -> int:
     return math.ceil(int(value.removesuffix("%")) * whole / 100)
 
 
-def _expected(pods: list[Doc], store: Store) -> int:
+def _expected(pods: list[Doc], store: WholeStore) -> int:
     """How many pods there should be: what their controllers want."""
     wanted: dict[str, int] = {}
     for pod in pods:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from bosket.apiserver.store.entry import Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.runtime.clock import Clock
 
 EVENT_SECONDS = 3600.0

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.meta import DeleteOptions, Preconditions
 from bosket.apiserver.objects.kind import Kind, Registry
-from bosket.apiserver.store.entry import Doc, Entry, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc, Entry
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.deletion import FOREGROUND, ORPHAN, Deleter
 from bosket.apiserver.writing.writer import Change, Write, Writer, own_write

@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry
 from bosket.apiserver.custom.definition import GROUP, PLURAL, Definitions
 from bosket.apiserver.custom.naming import is_settled
 from bosket.apiserver.objects.kind import Registry
-from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Write, Writer
 from bosket.runtime.clock import Clock

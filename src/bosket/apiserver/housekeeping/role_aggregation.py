@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.rbac.defaults import aggregate
 from bosket.apiserver.rbac.index import GROUP
-from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.kube.selector import InvalidSelector

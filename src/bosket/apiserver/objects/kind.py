@@ -1,7 +1,7 @@
 """A served kind: its names, where its objects are stored, and a strategy for each API version it is served in.
 
 A `Strategy` is what distinguishes one kind from another on the way in: types, defaults, what a write may touch, rules.
-`builtin.py` makes them for kinds with a Struct, `crd.py` for custom resources. `Registry` finds kinds.
+`kinds.builtin` makes them for kinds with a Struct, `custom.strategy` for custom resources. `Registry` finds kinds.
 """
 
 # ruff: noqa: ARG002 - the base Strategy ignores what its subclasses look at
@@ -116,7 +116,7 @@ class Version:
     columns: tuple[Column, ...] = ()
     #: OpenAPI schema of the object, if there is more to say than "an object"
     schema: Callable[[], Doc] | None = None
-    #: told to everybody who still uses this version; empty unless it is deprecated
+    #: the warning for clients of this version; empty unless it is deprecated
     deprecation: str = ""
     #: for questions that are answered and not stored: completes the object with the answer
     review: Callable[[Any, Doc], None] | None = None

@@ -1,6 +1,6 @@
 """Strategic merge patch: a merge patch that knows which lists are sets of named things.
 
-Maps are merged and null removes, as in a merge patch. A list of the table below is merged by element, told apart
+Maps are merged and null removes, as in a merge patch. A list of the table below is merged by element, identified
 by its key; all other lists are replaced. Keys that begin with `$` are directives, not data:
 
     $patch: delete | replace            remove this map or element; put the patch in its place instead of merging
@@ -95,7 +95,7 @@ _MERGED_LISTS: dict[str, dict[str, str]] = {
 
 
 def merge_key(struct: type | None, field: str) -> str | None:
-    """The key by which elements of a struct's list are told apart; None for lists that are replaced."""
+    """The merge key of a struct's list; None for lists that are replaced."""
     return None if struct is None else _MERGED_LISTS.get(struct.__name__, {}).get(field)
 
 
@@ -249,14 +249,14 @@ def _identity(element: Json, key: str) -> Hashable:
 
 
 def _interleave(elements: list[Json], wanted: list[Hashable], before: list[Hashable], key: str) -> list[Json]:
-    """Elements that the patch names, in its order; one of the others goes before those that it stood before."""
-    order, stood = _first_places(wanted), _first_places(before)
+    """Elements that the patch names, in its order; another element stays before the elements that it preceded."""
+    order, previous = _first_places(wanted), _first_places(before)
     identified = [(_identity(each, key), each) for each in elements]
     named = deque(sorted((pair for pair in identified if pair[0] in order), key=lambda pair: order[pair[0]]))
     others = deque(pair for pair in identified if pair[0] not in order)
     result: list[Json] = []
     while named and others:
-        left, right = stood.get(others[0][0]), stood.get(named[0][0])
+        left, right = previous.get(others[0][0]), previous.get(named[0][0])
         left_first = left is not None and right is not None and left < right
         result.append((others if left_first else named).popleft()[1])
     return [*result, *(each for _, each in named), *(each for _, each in others)]

@@ -1,6 +1,6 @@
 """Types of built-in kinds: an object is checked by converting it to its Struct.
 
-The Struct also knows every field: `unknown.py` drops the others.
+The Struct also knows every field: `field_validation` drops the others.
 """
 
 from __future__ import annotations

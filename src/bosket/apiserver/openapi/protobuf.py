@@ -3,7 +3,7 @@
 The form is gnostic's `openapi.v2.Document`. `_MESSAGES` has the fields that our documents use: the key in JSON, the
 number on the wire, and what is there: text, a whole number, a flag, any value (as YAML, of which JSON is a part),
 a message, a list (`*`) or a map (`%`, a list of named messages). What a key says in JSON and a choice (`oneof`) in
-protobuf is a function. Called by `openapi.py`; the argument is a document that it made itself.
+protobuf is a function. Called by `openapi.document`; the argument is a document that it made itself.
 """
 
 from __future__ import annotations

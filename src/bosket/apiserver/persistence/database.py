@@ -7,7 +7,7 @@ of objects and not with time.
 Writes come in batches, each of them one transaction that is on disk when `append` returns. A batch is as few statements
 as possible: each of them gives up the interpreter's lock once, and has to wait for it once.
 
-A file is examined before it is used (`examination.py`). One that lost something is refused, unless told to go on: then
+A file is examined before it is used (`examination`). One that lost something is refused, unless told to go on: then
 a new one is made of what can be read, and the damaged one is kept beside it.
 """
 
@@ -297,7 +297,7 @@ def _newest(rows: list[Row]) -> list[Row]:
 
 
 class _Writing:
-    """Around writes: what fails is taken back as a whole, and told as a `StorageError`."""
+    """Around writes: what fails is taken back as a whole, and raised as a `StorageError`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path

@@ -16,7 +16,7 @@ from typing import Final
 
 from bosket.apiserver.persistence.database import Database, StorageError
 from bosket.apiserver.persistence.row import Row
-from bosket.apiserver.store.entry import Event
+from bosket.apiserver.store.resource_store import Event
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _BATCH: Final = 2_000
 
 
 class Journal:
-    """Keeps what it is told. From the first failure on, nothing settles any more: memory is ahead of the disk."""
+    """Appends writes to the file. After the first failure no write settles any more: memory is ahead of the disk."""
 
     def __init__(self, database: Database, version: int, *, kept_history: int = KEPT_HISTORY) -> None:
         """`version` is the last one that the database has."""

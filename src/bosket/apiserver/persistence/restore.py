@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from bosket.apiserver.persistence.database import Database
 from bosket.apiserver.persistence.row import Row
-from bosket.apiserver.store.entry import Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 
 

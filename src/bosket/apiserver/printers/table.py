@@ -1,6 +1,6 @@
 """Tables for people: `kubectl get` asks the server for rows and prints them.
 
-Columns of built-in kinds are in `printers.py`, those of custom resources come from their definitions.
+Columns of built-in kinds are in the modules beside this one, those of custom resources come from their definitions.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from bosket.apiserver.rbac.rule import Rule
 from bosket.apiserver.request.resource_request import User
-from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -84,7 +84,7 @@ class RoleIndex:
             rules = self._rules[home, name] = tuple(Rule.parse(rule) for rule in entry.decode().get("rules") or ())
         return rules
 
-    # told by the store
+    # called by the store
 
     def _on_role(self, event: Event) -> None:
         self._rules.pop((event.entry.namespace, event.entry.name), None)

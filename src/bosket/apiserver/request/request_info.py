@@ -1,9 +1,9 @@
 """A request, parsed once: who authorizes it and who carries it out go by the same record.
 
 `parse_request` reads method, path and query into a `RequestInfo`. The authorizer judges its `attributes`;
-`call.resolve` looks up the kind and makes the `Call` around the very same attributes. Handlers see neither the method
-nor the path, so that what is carried out can't differ from what was allowed. Nothing is looked up here: who may not ask
-isn't told what there is.
+`resource_request.resolve` looks up the kind and makes the `ResourceRequest` around the very same attributes. Handlers
+see neither the method nor the path, so that what is carried out can't differ from what was allowed. Nothing is looked
+up here: a client without permission gets no hint which paths exist.
 """
 
 from __future__ import annotations

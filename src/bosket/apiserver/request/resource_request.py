@@ -1,7 +1,7 @@
 """A request, understood: who asks what of which object.
 
-`resolve` finds the kind that a parsed request (`request_info.py`) is about. Verb, namespace, name and subresource of a
-`Call` are those of the attributes that the authorizer judged: there is no second reading of the request.
+`resolve` finds the kind that a parsed request (`request_info`) is about. Verb, namespace, name and subresource of a
+`ResourceRequest` are those of the attributes that the authorizer judged: there is no second reading of the request.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ResourceRequest:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
-    #: what the client is told beside the answer, whatever that is
+    #: warnings that are sent with the response, whatever its status
     warnings: list[str] = field(default_factory=list)
 
     @property

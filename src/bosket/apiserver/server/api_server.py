@@ -1,8 +1,8 @@
 """The API server: puts the parts together and answers requests, whoever carries them.
 
 `handle` takes a request and a user and gives an answer: a `Response`, or a `Watcher` for a watch. The in-process
-transport (`transport.py`) and the network listener (`http.py`) call it and nothing else. It never raises: a refusal is
-a Status, and so is a bug (500, logged once).
+transport (`in_process`) and the network listener (`bosket.apiserver.http`) call `handle` and nothing else. It never
+raises: a refusal is a Status, and so is a bug (500, logged once).
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class ApiServer:
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
         made with the server's store and asked after the built-in one, `validation` likewise when an object is complete
-        and obeys the rules of its kind; `judges` are called for after both, and asked about deletions and about what is
-        posted to subresources. What is in `data` is there again, and what is written is kept in it until
-        `close`, with `kept_history` writes for watches that resume after a restart. `without` are those of
-        `CHORES` that somebody else does.
+        and obeys the rules of its kind; `request_validators` are called after both, also about deletions and about what
+        is posted to subresources. What is in `data` is there again, and what is written is kept in it until `close`,
+        with `kept_history` writes for watches that resume after a restart. `without` names the parts of
+        the server (`garbage-collector`, `namespace`, `disruption`) that another program runs.
         """
         self.clock = clock
         self.store = Store(history=history)
@@ -188,7 +188,8 @@ class ApiServer:
         self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS, AUTHENTICATED)
     ) -> InProcessTransport:
         """A way to talk to this server without a network."""
-        return InProcessTransport(self, User(user, groups))
+        identity = User(user, groups)
+        return InProcessTransport(lambda request: self.handle(request, identity), self.reader)
 
     async def run(self) -> None:
         """What happens behind the requests, until cancelled: garbage collection, draining, expiry, bookmarks.

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
 
+from bosket.apiserver.handlers.reading import Reader
 from bosket.apiserver.handlers.watch import Watcher
 from bosket.kube.errors import TransportError
 from bosket.kube.transport import Request, Response, Stream
-
-if TYPE_CHECKING:
-    from bosket.apiserver.request.resource_request import User
-    from bosket.apiserver.server.api_server import ApiServer
 
 
 class InProcessTransport:
     """A `bosket.kube.transport.Transport` without a network."""
 
-    def __init__(self, server: ApiServer, user: User) -> None:
-        self._server = server
-        self._user = user
+    def __init__(self, handle: Callable[[Request], Awaitable[Response | Watcher]], reader: Reader) -> None:
+        """`handle`: answers a request as the transport's user; `reader`: the server's, which says when to let others
+        have their turn."""
+        self._handle = handle
+        self._reader = reader
         self._closed = False
         self._watchers: set[Watcher] = set()
 
@@ -28,8 +26,8 @@ class InProcessTransport:
         response = await self._respond(request)
         if isinstance(response, Watcher):
             return Response(response.status, response.headers, await response.read_all())
-        if self._server.reader.crowded:
-            self._server.reader.crowded = False
+        if self._reader.crowded:
+            self._reader.crowded = False
             await asyncio.sleep(0)
         return response
 
@@ -43,7 +41,7 @@ class InProcessTransport:
     async def _respond(self, request: Request) -> Response | Watcher:
         if self._closed:
             raise TransportError("the transport is closed", maybe_carried_out=False)
-        return await self._server.handle(request, self._user)
+        return await self._handle(request)
 
     async def aclose(self) -> None:
         self._closed = True

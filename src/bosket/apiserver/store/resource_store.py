@@ -10,20 +10,97 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from bosket.apiserver.status import StatusError
-from bosket.apiserver.store.entry import Doc, Entry, Event, EventType, Fields
-
-if TYPE_CHECKING:
-    from bosket.apiserver.store.store import Store
+from bosket.apiserver.store.entry import Doc, Entry, EventType, Fields, at_version, watch_line
 
 _NO_FIELDS: Fields = {}
 _NO_LABELS: dict[str, str] = {}
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+
+class Event:
+    """One write, as watchers hear of it. `entry` is the new state, or the last one of a deleted object."""
+
+    __slots__ = ("_lines", "entry", "previous", "resource_store", "type", "version")
+
+    def __init__(
+        self, resource_store: ResourceStore, kind: EventType, version: int, entry: Entry, previous: Entry | None
+    ) -> None:
+        self.resource_store = resource_store
+        self.type: EventType = kind
+        self.version = version
+        self.entry = entry
+        self.previous = previous
+        self._lines: dict[EventType, bytes] = {}
+
+    def line(self, kind: EventType) -> bytes:
+        """The event on the wire, for watchers to whom it is one of type `kind`; made once for all of them."""
+        line = self._lines.get(kind)
+        if line is None:
+            line = watch_line(kind, self.shown(kind).encoded)
+            self._lines[kind] = line
+        return line
+
+    def shown(self, kind: EventType) -> Entry:
+        """The state that goes with `kind`: who sees an object leave a selection sees it as it last belonged."""
+        if kind == "DELETED" and self.type != "DELETED":
+            assert self.previous is not None
+            return at_version(self.previous, self.version)
+        return self.entry
+
+
+class Journal(Protocol):
+    """Keeps writes beyond the life of the process."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was recorded is kept."""
+        ...
+
+    def record(self, event: Event) -> None: ...
+
+    async def settle(self) -> None:
+        """Until what has been recorded so far is kept; raises if it can't be."""
+        ...
+
+
+class WholeStore(Protocol):
+    """The `Store` as one of its resources sees it: they share its counter of versions and its journal, and report each
+    write. Whoever has a resource's store reaches the others' objects by UID."""
+
+    history: int  #: how many events each resource remembers
+    version: int  #: of the last write to any resource
+    journal: Journal | None
+
+    def next_version(self) -> int:
+        """The version of the write that is under way."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that readers see is kept, so that watchers may get it."""
+        ...
+
+    async def settle(self) -> None:
+        """Returns when what readers see now is kept; raises if it can't be."""
+        ...
+
+    def find(self, uid: str) -> tuple[ResourceStore, Entry] | None: ...
+
+    def added(self, resource_store: ResourceStore, entry: Entry) -> None: ...
+
+    def removed(self, entry: Entry) -> None: ...
+
+    def owners_changed(self, resource_store: ResourceStore, previous: Entry, entry: Entry) -> None: ...
+
+    def publish(self, event: Event) -> None:
+        """Calls those who listen to the writes of all resources."""
+        ...
 
 
 class Bucket:
@@ -63,7 +140,7 @@ class ResourceStore:
 
     def __init__(
         self,
-        store: Store,
+        store: WholeStore,
         group: str,
         plural: str,
         *,

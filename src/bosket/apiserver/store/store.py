@@ -8,25 +8,9 @@ thread; the server sends responses and watch events only when the writes that th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from bosket.apiserver.store.entry import Doc, Entry, Event, Fields
-from bosket.apiserver.store.resource_store import ResourceStore
-
-
-class Journal(Protocol):
-    """Keeps writes beyond the life of the process."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether everything that was recorded is kept."""
-        ...
-
-    def record(self, event: Event) -> None: ...
-
-    async def settle(self) -> None:
-        """Until what has been recorded so far is kept; raises if it can't be."""
-        ...
+from bosket.apiserver.store.entry import Doc, Entry, Fields
+from bosket.apiserver.store.resource_store import Event, Journal, ResourceStore
 
 
 class Store:
@@ -35,7 +19,7 @@ class Store:
     def __init__(self, *, history: int) -> None:
         self.history = history
         self.version = 1
-        #: told of every write; None where nothing outlives the process
+        #: receives every write; None where nothing outlives the process
         self.journal: Journal | None = None
         self.resources: dict[tuple[str, str], ResourceStore] = {}
         self._by_uid: dict[str, tuple[ResourceStore, str, str]] = {}
@@ -72,7 +56,7 @@ class Store:
 
     @property
     def settled(self) -> bool:
-        """Whether all that readers see is kept, so that others may be told."""
+        """Whether everything that readers see is on disk, so that watch events may leave."""
         return self.journal is None or self.journal.settled
 
     async def settle(self) -> None:
@@ -98,7 +82,7 @@ class Store:
                 found.append((resource_store, entry))
         return found
 
-    # called by the resource stores
+    # for the resource stores: `WholeStore`
 
     def publish(self, event: Event) -> None:
         for listener in self.listeners:

@@ -98,10 +98,10 @@ GANGS: Final = (
 )
 
 
-#: Enough for a gang that has to make way several times, should its pods be gone before anybody sees why they went.
+#: Enough for a gang that is preempted several times, should its pods be gone before their condition is seen.
 RETRIES: Final = 20
 
-#: A pod that has to make way for others is no failure of its job.
+#: A preempted pod is no failure of its job.
 SURVIVES_EVICTION: Final = PodFailurePolicy(
     rules=(
         PodFailurePolicyRule(

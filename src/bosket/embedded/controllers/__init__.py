@@ -1,8 +1,9 @@
 """The controllers of Kubernetes that people rely on, for the embedded cluster, where no kube-controller-manager runs.
 
 Each module has one controller, or the pure decisions of one (`job_plan`, `deployment_scale`, `stateful_plan`).
-Namespaces are emptied, orphans collected and disruption budgets counted by the API server itself (`apiserver.chores`),
-pods of lost nodes by `bosket.embedded.node_lifecycle`. Any of them can be left out, for one that runs elsewhere.
+Namespaces are emptied, orphans collected and disruption budgets counted by the API server itself
+(`apiserver.housekeeping`), pods of lost nodes by `bosket.embedded.node_lifecycle`. Any of them can be left out, for one
+that runs elsewhere.
 """
 
 from __future__ import annotations

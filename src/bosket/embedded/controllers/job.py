@@ -1,6 +1,6 @@
 """The Job controller: runs pods until enough of them have succeeded.
 
-What is to be done is decided in `job_plan`, from what the pods amount to (`job_tally`). This module brings it to the
+What is to be done is decided in `job_plan`, from what the pods amount to (`job_summary`). This module brings it to the
 API server and takes finished jobs away when their time to live is over. Its pods carry a finalizer until they are
 counted (`job_tracking`); pods that lose their job are let go in `job_strays`.
 """
@@ -17,7 +17,7 @@ from bosket.api.object import ObjectKey
 from bosket.api.ownership import controller_of
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_plan import Plan, finished_condition, plan
-from bosket.embedded.controllers.job_tally import COMPLETION_INDEX, INDEX_FAILURES, Memory, Tally, tally
+from bosket.embedded.controllers.job_summary import COMPLETION_INDEX, INDEX_FAILURES, JobSummary, Memory, summarize
 from bosket.embedded.controllers.job_tracking import FINALIZER, is_tracked, untracked
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import pod_of
@@ -68,15 +68,15 @@ class JobController:
             await self._release(pods)
             return await self._expire(job)
         memory = self._memories.setdefault(job.metadata.uid, Memory())
-        standing = tally(job, pods, memory, deleted_here=self._pods.deleted_here)
-        wanted = plan(job, standing, self._clock.now())
+        summary = summarize(job, pods, memory, deleted_here=self._pods.deleted_here)
+        wanted = plan(job, summary, self._clock.now())
         try:
-            await self._carry_out(job, standing, wanted)
+            await self._carry_out(job, summary, wanted)
         except NotFound:
             return None  # the job went away meanwhile, or its namespace
         return wanted.look_again_seconds
 
-    async def _carry_out(self, job: Job, standing: Tally, wanted: Plan) -> None:
+    async def _carry_out(self, job: Job, summary: JobSummary, wanted: Plan) -> None:
         for pod in wanted.delete:
             kept = pod if wanted.deleted_have_failed else await self._release_one(pod)
             await self._pods.delete(job, kept)
@@ -84,7 +84,7 @@ class JobController:
         failure: ApiError | None = None
         for number, index in enumerate(wanted.create):
             try:
-                await self._pods.create(job, _new_pod(job, index, _failures_so_far(standing, index)))
+                await self._pods.create(job, _new_pod(job, index, _failures_so_far(summary, index)))
             except ApiError as error:
                 # The status tells what is, also when it is less than was wanted.
                 failure = error
@@ -153,8 +153,8 @@ def _job_of(pod: Pod) -> tuple[ObjectKey, ...]:
     return (ObjectKey(pod.metadata.namespace, owner.name),)
 
 
-def _failures_so_far(standing: Tally, index: int | None) -> int:
-    attempts = standing.attempts.get(index) if index is not None else None
+def _failures_so_far(summary: JobSummary, index: int | None) -> int:
+    attempts = summary.attempts.get(index) if index is not None else None
     return attempts.failures if attempts is not None else 0
 
 

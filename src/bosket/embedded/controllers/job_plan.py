@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from bosket.api.batch import Job, JobCondition, JobStatus
 from bosket.api.core import Pod
 from bosket.api.time import format_time, parse_time
-from bosket.embedded.controllers.job_tally import (
+from bosket.embedded.controllers.job_summary import (
     Attempts,
-    Tally,
+    JobSummary,
     completion_index,
     format_indexes,
     is_indexed,
@@ -72,7 +72,7 @@ class Plan:
             self.look_again_seconds = seconds
 
 
-def plan(job: Job, pods: Tally, now: float) -> Plan:
+def plan(job: Job, pods: JobSummary, now: float) -> Plan:
     """The next steps of a job that is not finished."""
     result = Plan(status=_counted(job, pods), release=list(pods.release))
     _suspend_or_resume(job, result, now)
@@ -94,7 +94,7 @@ def finished_condition(job: Job) -> JobCondition | None:
     return _condition(job.status, "Complete") or _condition(job.status, "Failed")
 
 
-def _counted(job: Job, pods: Tally) -> JobStatus:
+def _counted(job: Job, pods: JobSummary) -> JobStatus:
     return replace(
         job.status,
         succeeded=pods.succeeded if is_indexed(job) else pods.count.succeeded,
@@ -122,7 +122,7 @@ def _suspend_or_resume(job: Job, result: Plan, now: float) -> None:
         result.status = replace(status, startTime=format_time(now))
 
 
-def _failure(job: Job, pods: Tally, result: Plan, now: float) -> JobCondition | None:
+def _failure(job: Job, pods: JobSummary, result: Plan, now: float) -> JobCondition | None:
     """Why the job fails now, if it does."""
     if pods.policy_failure is not None:
         return _failed("PodFailurePolicy", pods.policy_failure)
@@ -149,7 +149,7 @@ def _failed(reason: str, message: str) -> JobCondition:
     return JobCondition(type="FailureTarget", status="True", reason=reason, message=message)
 
 
-def _is_complete(job: Job, pods: Tally) -> bool:
+def _is_complete(job: Job, pods: JobSummary) -> bool:
     if is_suspended(job):
         return False
     if job.spec.completions is None and not _is_single(job):
@@ -166,7 +166,7 @@ def _completions(job: Job) -> int:
     return 1 if job.spec.completions is None else job.spec.completions
 
 
-def _end(result: Plan, pods: Tally, outcome: JobCondition, now: float) -> None:
+def _end(result: Plan, pods: JobSummary, outcome: JobCondition, now: float) -> None:
     """Announce the outcome, end what still runs, and declare the job over when nothing is left."""
     if _condition(result.status, outcome.type) is None:
         result.status = _with_condition(result.status, outcome, now)
@@ -187,7 +187,7 @@ def _end(result: Plan, pods: Tally, outcome: JobCondition, now: float) -> None:
         result.notices.append(Notice("Warning", outcome.reason, outcome.message))
 
 
-def _scale(job: Job, pods: Tally, result: Plan, now: float) -> None:
+def _scale(job: Job, pods: JobSummary, result: Plan, now: float) -> None:
     """Bring the number of running pods to what it should be."""
     wanted = _wanted_active(job, pods)
     keep, surplus = _without_duplicates(job, pods)
@@ -213,7 +213,7 @@ def _scale(job: Job, pods: Tally, result: Plan, now: float) -> None:
             result.create.append(candidate)
 
 
-def _backoff_until(job: Job, pods: Tally, index: int | None) -> float:
+def _backoff_until(job: Job, pods: JobSummary, index: int | None) -> float:
     """When another pod may be tried: each failure in a row, of the index or of the whole job, doubles the pause.
 
     Kubernetes counts failures here that the policy ignores: a gang of eight that was evicted would wait for ten
@@ -232,7 +232,7 @@ def _backoff_until(job: Job, pods: Tally, index: int | None) -> float:
     return max(overlooked, last + min(delay, _LONGEST_BACKOFF_SECONDS))
 
 
-def _wanted_active(job: Job, pods: Tally) -> int:
+def _wanted_active(job: Job, pods: JobSummary) -> int:
     if is_suspended(job):
         return 0
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
@@ -242,7 +242,7 @@ def _wanted_active(job: Job, pods: Tally) -> int:
     return max(0, min(parallelism, _completions(job) - pods.succeeded - len(pods.failed_indexes)))
 
 
-def _without_duplicates(job: Job, pods: Tally) -> tuple[list[Pod], list[Pod]]:
+def _without_duplicates(job: Job, pods: JobSummary) -> tuple[list[Pod], list[Pod]]:
     """The running pods that are of use, and those whose index is done, unknown, or worked on by another."""
     if not is_indexed(job):
         return pods.active, []

@@ -60,18 +60,18 @@ class VolumeController:
         self._controller: Controller[ObjectKey] = Controller(
             self.name, self._reconcile, clock=environment.clock, metrics=environment.metrics
         )
-        self._controller.watch(self._claims, self._touched_by_claim)
-        self._controller.watch(self._volumes, self._touched_by_volume)
+        self._controller.watch(self._claims, self._keys_for_claim)
+        self._controller.watch(self._volumes, self._keys_for_volume)
         self._controller.watch(self._classes, lambda each: self._open_claims(each.metadata.name))
 
     async def run(self) -> None:
         """Until cancelled."""
         await self._controller.run()
 
-    def _touched_by_claim(self, claim: PersistentVolumeClaim) -> list[ObjectKey]:
+    def _keys_for_claim(self, claim: PersistentVolumeClaim) -> list[ObjectKey]:
         return [claim.key, *(each.key for each in self._volumes.store.by_index(_BY_CLAIM, str(claim.key)))]
 
-    def _touched_by_volume(self, volume: PersistentVolume) -> list[ObjectKey]:
+    def _keys_for_volume(self, volume: PersistentVolume) -> list[ObjectKey]:
         reference = volume.spec.claimRef
         if reference is not None:
             return [volume.key, ObjectKey(reference.namespace, reference.name)]

@@ -5,7 +5,7 @@ set_rules            all rules of PodCliqueSets together: clique_, group_, shari
                      mnnvl_rules, startup_order; of changes: change_rules, topology_change
 binding_rules        ClusterTopologyBindings
 authorizer           who may change what the operator made
-judges               from a request to a verdict; webhook_service serves them, registration tells API servers of them
+review_handlers      from a request to a verdict; webhook_service serves them, registration tells API servers of them
 
 All rules are pure; what they want to know of the cluster they ask a `lookup`. The embedded cluster asks them in
 process.

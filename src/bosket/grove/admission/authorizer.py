@@ -39,7 +39,7 @@ def authorize(
     user = request.userInfo.username
     if user == operator or user in authorizer.exemptServiceAccountUserNames:
         return ADMITTED
-    done = {"CREATE": "created", "UPDATE": "changed", "DELETE": "deleted"}.get(request.operation, "touched")
+    done = {"CREATE": "created", "UPDATE": "changed", "DELETE": "deleted"}.get(request.operation, "changed")
     words = (
         f"{kind} {where} is managed by PodCliqueSet {namespace}/{owner} and may be {done} by Grove's operator only: "
         f"change the PodCliqueSet, or set its annotation {UNPROTECTED_ANNOTATION} to true"

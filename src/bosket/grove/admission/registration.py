@@ -23,7 +23,7 @@ from bosket.api.grove.naming import (
 )
 from bosket.api.keys import APP_LABEL
 from bosket.api.object import LabelSelector, ObjectMeta
-from bosket.grove.admission.judges import AUTHORIZE, DEFAULT_SETS, VALIDATE_BINDINGS, VALIDATE_SETS
+from bosket.grove.admission.review_handlers import AUTHORIZE, DEFAULT_SETS, VALIDATE_BINDINGS, VALIDATE_SETS
 from bosket.runtime.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
 #: Names of webhooks, which refusals begin with.

@@ -152,8 +152,8 @@ def _narrower(whole: Place, part: Place, domains: Sequence[str]) -> Iterator[Fie
 
 def _redundant(owner: PodCliqueSet, domains: Sequence[str]) -> Iterator[str]:
     for place in constraints(owner):
-        wanted, wished = place.constraint.required, place.constraint.preferred
-        if wanted and wished and _is_coarser(wished, wanted, domains):
+        wanted, preferred = place.constraint.required, place.constraint.preferred
+        if wanted and preferred and _is_coarser(preferred, wanted, domains):
             pack = f"{place.path}.pack"
             yield f"{pack}.preferred is coarser than {pack}.required and is redundant"
 

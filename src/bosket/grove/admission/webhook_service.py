@@ -1,4 +1,4 @@
-"""Grove's admission as a service: the judges of this package behind webhooks, and what they know of the cluster."""
+"""Grove's admission as a service: webhooks that call this package's review handlers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bosket.api.grove import ClusterTopologyBinding, PodCliqueSet
 from bosket.api.grove.operator_configuration import VOLCANO_SCHEDULER
 from bosket.api.object import ObjectKey
 from bosket.api.volcano import HyperNode, Queue
-from bosket.grove.admission.judges import judges
 from bosket.grove.admission.options import Options
 from bosket.grove.admission.registration import configurations
+from bosket.grove.admission.review_handlers import review_handlers
 from bosket.runtime.service import Environment
 from bosket.runtime.webhook.certificate_keeper import CertificateKeeper
 from bosket.runtime.webhook.registration import Reach
@@ -74,7 +74,7 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
         env,
         Webhooks(
             name=NAME,
-            judges=judges(configuration, operator, cluster),
+            handlers=review_handlers(configuration, operator, cluster),
             host=server.bindAddress or _LOOPBACK,
             port=server.port,
             certificate=certificate,

@@ -1,7 +1,7 @@
 """Reservation reuse: pods of a gang that refers to another would rather run where that one's pods are, or were. Pure.
 
 A gang refers to itself while its set is updated in place: then the places that count are those of pods that are going.
-It is a wish, in the form that every scheduler understands: preferred node affinity. A better place wins.
+The preference has the form that every scheduler understands: preferred node affinity. A better place wins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bosket.api.object import ObjectKey
 #: Places of pods of the same clique, and of others in the gang.
 _SAME_CLIQUE_WEIGHT: Final = 100
 _SAME_GANG_WEIGHT: Final = 10
-#: More wishes than this are none.
+#: At most so many preferred nodes: more terms cost every scheduler time and prefer nothing.
 _MOST_PLACES: Final = 16
 
 
@@ -40,7 +40,7 @@ def former_gang(gang: PodGang, owner: PodCliqueSet | None) -> ObjectKey | None:
 
 
 def prefer_former_places(gang: PodGang, pod: Pod, former: Sequence[Pod]) -> Pod:
-    """The pod with a liking for the nodes of `former`, the pods of the gang that its own refers to."""
+    """The pod with a preference for the nodes of `former`, the pods of the gang that its own refers to."""
     clique = pod.metadata.labels.get(keys.GROVE_POD_CLIQUE_LABEL)
     is_update = any(each.metadata.labels.get(keys.GROVE_POD_GANG_LABEL) == gang.metadata.name for each in former)
     weights: dict[str, int] = {}
@@ -54,15 +54,15 @@ def prefer_former_places(gang: PodGang, pod: Pod, former: Sequence[Pod]) -> Pod:
         return pod
     affinity = pod.spec.affinity or Affinity()
     on_nodes = affinity.nodeAffinity or NodeAffinity()
-    wishes = (
+    terms = (
         *on_nodes.preferredDuringSchedulingIgnoredDuringExecution,
-        *(_wish(node, weights[node]) for node in places),
+        *(_preferred_node(node, weights[node]) for node in places),
     )
-    on_nodes = msgspec.structs.replace(on_nodes, preferredDuringSchedulingIgnoredDuringExecution=wishes)
+    on_nodes = msgspec.structs.replace(on_nodes, preferredDuringSchedulingIgnoredDuringExecution=terms)
     affinity = msgspec.structs.replace(affinity, nodeAffinity=on_nodes)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=affinity))
 
 
-def _wish(node: str, weight: int) -> PreferredSchedulingTerm:
+def _preferred_node(node: str, weight: int) -> PreferredSchedulingTerm:
     field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
     return PreferredSchedulingTerm(weight=weight, preference=NodeSelectorTerm(matchFields=(field,)))

@@ -1,6 +1,6 @@
 """How well a gang's topology constraints are met: 1 where all pods that belong together share one domain. Pure.
 
-Of each constraint (of the gang, of groups of pod groups, of pod groups) the narrower wish counts: the preferred level,
+Of each constraint (of the gang, of groups of pod groups, of pod groups) the narrower level counts: the preferred one,
 else the required one. It is worth the part of its pods that are in the domain where most of them are; the score is the
 mean. A gang that asks for nothing has nothing to miss.
 """

@@ -9,7 +9,7 @@ from bosket.api.grove.operator_configuration import OperatorConfiguration
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the operator may be told."""
+    """Options of the Grove operator."""
 
     configuration: OperatorConfiguration = field(default_factory=OperatorConfiguration)
     #: The image of the init container that waits for those that start before.

@@ -1,4 +1,4 @@
-"""ClusterTopologyBindings: schedulers are told of the levels that one binds to labels, and it is told what came of it.
+"""ClusterTopologyBindings: their levels become schedulers' topologies, and the result becomes their status.
 
 kai_topology     what KAI's Topology should be, and how one that somebody else keeps differs; pure
 binding_status   what a binding's status says of that; pure

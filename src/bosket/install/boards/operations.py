@@ -129,6 +129,26 @@ _SEARCHES = Row(
     ),
 )
 
+_FRAGMENTATION = Row(
+    "Free GPUs that nobody can use",
+    (
+        _one(
+            "Fragmented share",
+            "percentunit",
+            _latest("bosket_scheduler_fragmented_gpus_ratio"),
+            "fragmented",
+            "GPUs that are free but too small or too scattered for the pods that this cluster sees, of all GPUs.",
+        ),
+        _one(
+            "Fragmented for a shape of pods",
+            "percentunit",
+            f"topk(8, {_latest('bosket_scheduler_fragmented_gpus_by_shape_ratio', 'shape')})",
+            "{{shape}}",
+            "The eight shapes that lose most. The placement strategy `fragmentation` keeps both low.",
+        ),
+    ),
+)
+
 _CONTROLLERS = Row(
     "Controllers",
     (
@@ -191,6 +211,6 @@ OPERATIONS = Board(
     uid="bosket-operations",
     title="Bosket: operations",
     text="Is the scheduler fast, do controllers keep up, what fails.",
-    rows=(_CYCLES, _SEARCHES, _CONTROLLERS, _PROCESS),
+    rows=(_CYCLES, _SEARCHES, _FRAGMENTATION, _CONTROLLERS, _PROCESS),
     variables=(Variable("instance", "controller_runtime_max_concurrent_reconciles", "instance"),),
 )

@@ -1,4 +1,4 @@
-"""AdmissionReview v1: bytes in, bytes out. What is said about the object is a judge's; here is how it is said.
+"""AdmissionReview v1: bytes in, bytes out. A review handler decides; this module decodes and encodes.
 
 The webhook server calls `answer_review`. A review that can't be read is an error, for the API server's failure policy
 to deal with; a refusal is an answer.
@@ -16,11 +16,11 @@ from bosket.api.admission import AdmissionRequest, AdmissionResponse, AdmissionR
 from bosket.api.object import Status, StatusCause, StatusDetails
 from bosket.runtime.webhook.verdict import Verdict, sentence
 
-#: Says what is to be done about a request. Never waits, and raises only what is a bug.
-Judge = Callable[[AdmissionRequest], Verdict]
-#: The same, or one that first asks the API server. A KubeError of that is an error of the webhook, for the API server's
-#: failure policy to deal with.
-AnyJudge = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
+#: Answers a request. Never waits; an exception is a bug.
+ReviewHandler = Callable[[AdmissionRequest], Verdict]
+#: The same, or a handler that first asks the API server. A KubeError of that is an error of the webhook, for the API
+#: server's failure policy to deal with.
+AnyReviewHandler = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
 
 _API_VERSION: Final = "admission.k8s.io/v1"
 _DECODER: Final = msgspec.json.Decoder(AdmissionReview)
@@ -34,7 +34,7 @@ class UnreadableReview(ValueError):
 
 
 def read_review(body: bytes) -> AdmissionRequest:
-    """The request that is to be judged."""
+    """The request of a review."""
     try:
         review = _DECODER.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

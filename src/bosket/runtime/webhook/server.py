@@ -1,8 +1,8 @@
-"""The webhook server: HTTP over TLS around the judges, with limits on sizes, numbers and times.
+"""The webhook server: HTTP over TLS around the review handlers, with limits on sizes, numbers and times.
 
-Anybody on the cluster's network can connect, so everything that is sent is bounded. A review is judged in well under a
-millisecond and in one go; what takes time is reading it. An error is an HTTP error, which the API server treats by its
-failure policy; what the judges raise is a bug, logged and counted.
+Anybody on the cluster's network can connect, so everything that is sent is bounded. A review is answered in well under
+a millisecond and in one go; what takes time is reading it. An error is an HTTP error, which the API server treats by
+its failure policy; an exception of a handler is a bug, logged and counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bosket.kube.errors import KubeError
 from bosket.runtime.clock import Clock
 from bosket.runtime.serving import stop_serving
 from bosket.runtime.webhook.metrics import WebhookMetrics
-from bosket.runtime.webhook.review import AnyJudge, UnreadableReview, read_review, write_answer
+from bosket.runtime.webhook.review import AnyReviewHandler, UnreadableReview, read_review, write_answer
 from bosket.runtime.webhook.verdict import Verdict
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _STOP_SECONDS: Final = 2.0
 
 @asynccontextmanager
 async def serve_webhooks(
-    judges: Mapping[str, AnyJudge],
+    handlers: Mapping[str, AnyReviewHandler],
     context: ssl.SSLContext,
     *,
     host: str,
@@ -50,7 +50,7 @@ async def serve_webhooks(
     metrics: WebhookMetrics,
 ) -> AsyncIterator[str]:
     """Serve while the block runs; gives the URL. Port 0 takes any that is free."""
-    handler = _Handler(judges, clock, metrics)
+    handler = _Handler(handlers, clock, metrics)
     low_level = web.Server(
         handler.handle,
         keepalive_timeout=IDLE_SECONDS,
@@ -70,28 +70,28 @@ async def serve_webhooks(
 
 
 class _Handler:
-    def __init__(self, judges: Mapping[str, AnyJudge], clock: Clock, metrics: WebhookMetrics) -> None:
-        self._judges = judges
+    def __init__(self, handlers: Mapping[str, AnyReviewHandler], clock: Clock, metrics: WebhookMetrics) -> None:
+        self._handlers = handlers
         self._clock = clock
         self._metrics = metrics
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        judge = self._judges.get(request.path)
-        if judge is None:
-            return _failure(404, f"there is no {request.path} here; there is {', '.join(self._judges)}")
+        review = self._handlers.get(request.path)
+        if review is None:
+            return _failure(404, f"there is no {request.path} here; there is {', '.join(self._handlers)}")
         if request.method != "POST":
             return _failure(405, "a webhook answers POST")
         with self._metrics.answering(request.path, self._clock):
             try:
                 async with asyncio.timeout(REQUEST_SECONDS), self._slots:
-                    response = await self._answer(request, judge)
+                    response = await self._answer(request, review)
             except TimeoutError:
                 response = _failure(503, f"not read and answered within {REQUEST_SECONDS:g} s")
         self._metrics.answered(request.path, response.status)
         return response
 
-    async def _answer(self, request: web.BaseRequest, judge: AnyJudge) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, handler: AnyReviewHandler) -> web.Response:
         body = await _read(request)
         if body is None:
             return _failure(413, f"more than {MAX_BODY_BYTES} bytes")
@@ -100,8 +100,8 @@ class _Handler:
         except UnreadableReview as error:
             return _failure(400, str(error))
         try:
-            judged = judge(admission_request)
-            verdict = judged if isinstance(judged, Verdict) else await judged
+            answer = handler(admission_request)
+            verdict = answer if isinstance(answer, Verdict) else await answer
         except KubeError as error:
             return _failure(503, f"the cluster can't be asked: {error}")
         except Exception:

@@ -19,7 +19,7 @@ from bosket.runtime.service import Environment
 from bosket.runtime.serving import load_key_pair, server_context
 from bosket.runtime.webhook.metrics import webhook_metrics
 from bosket.runtime.webhook.registration import Configuration, register
-from bosket.runtime.webhook.review import AnyJudge
+from bosket.runtime.webhook.review import AnyReviewHandler
 from bosket.runtime.webhook.server import serve_webhooks
 
 _log = logging.getLogger(__name__)
@@ -50,18 +50,18 @@ class CertificateSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """What is served, where, and how API servers are told of it."""
+    """The handlers of a webhook service, its address, and its webhook configurations."""
 
     #: Also the name of the service.
     name: str
     #: Who answers on which path.
-    judges: Mapping[str, AnyJudge]
+    handlers: Mapping[str, AnyReviewHandler]
     host: str
     port: int
     certificate: CertificateSource
     #: The configurations that should be there; given what API servers are to trust.
     configurations: Callable[[bytes], Sequence[Configuration]]
-    #: What the judges look at must be known before anybody is answered.
+    #: Informers that must be synced before a request is answered: the handlers read their stores.
     wait_synced: Callable[[], Awaitable[None]]
     #: Whether configurations that aren't there are made; otherwise only those that somebody made are filled in.
     creates_configurations: bool = True
@@ -95,7 +95,7 @@ class WebhookService:
         context = server_context(shown.key_pair)
         self._report(shown)
         server = serve_webhooks(
-            webhooks.judges,
+            webhooks.handlers,
             context,
             host=webhooks.host,
             port=webhooks.port,

@@ -13,6 +13,7 @@ from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.cause import Consolidated
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.solver.budget import JobBudget
 from bosket.scheduler.solver.cheapest_moves import cheapest_to_move
@@ -42,9 +43,9 @@ class _Consolidation(Policy):
         free = float(self.session.nodes.free_gpus()[taking].sum())
         return free + ROUNDING >= job.least_request()[0]
 
-    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[QueueRow, Entries]:
         bound = self.session.settings.max_consolidation_preemptees
-        by_queue: Mapping[int, Entries] = running.by_queue
+        by_queue: Mapping[QueueRow, Entries] = running.by_queue
         if bound > 0:
             # The last of all are among the last of each queue; one more, because the job itself doesn't count.
             by_queue = {row: entries[-bound - 1 :] for row, entries in by_queue.items()}
@@ -136,10 +137,10 @@ class _Consolidation(Policy):
         return None
 
 
-def _least_important(candidates: Mapping[int, Entries], count: int) -> Mapping[int, Entries]:
+def _least_important(candidates: Mapping[QueueRow, Entries], count: int) -> Mapping[QueueRow, Entries]:
     """So many of them, the last in order. KAI takes whichever come first out of a map, and one more than it says."""
     ranked = ((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
-    result: dict[int, Entries] = {}
+    result: dict[QueueRow, Entries] = {}
     for _, row, entry in reversed(nlargest(count, ranked)):
         result.setdefault(row, []).append(entry)
     return result

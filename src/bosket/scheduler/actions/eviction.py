@@ -22,6 +22,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import Proposal
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
 from bosket.scheduler.model.search_statistics import SearchResult, SearchStatistics
 from bosket.scheduler.solver.budget import ActionBudget, Budget, JobBudget
@@ -57,7 +58,7 @@ class Policy(ABC):
         return True
 
     @abstractmethod
-    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[QueueRow, Entries]:
         """Who may be a victim, by queue."""
 
     def search(self, job: JobState, tables: Tables, budget: JobBudget) -> SearchOutcome:
@@ -84,7 +85,9 @@ class Policy(ABC):
         """The same with these victims, without searching for others."""
         return self.searcher(job, tables, {}, budget).solve_with(victims)
 
-    def searcher(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries], budget: JobBudget) -> Search:
+    def searcher(
+        self, job: JobState, tables: Tables, candidates: Mapping[QueueRow, Entries], budget: JobBudget
+    ) -> Search:
         return Search(
             self.session,
             job,
@@ -246,7 +249,7 @@ def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Pro
             solution.statement.discard()
 
 
-def _proposed_victims(proposal: Proposal, candidates: Mapping[int, Entries]) -> tuple[Batch, ...] | None:
+def _proposed_victims(proposal: Proposal, candidates: Mapping[QueueRow, Entries]) -> tuple[Batch, ...] | None:
     """The victims as they are now; None when one of them is gone, or may no longer be evicted for the job."""
     states = {state.job.key: state for entries in candidates.values() for _, state in entries}
     batches: list[Batch] = []
@@ -302,7 +305,7 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
     return True
 
 
-def only(among: Collection[JobState] | None, candidates: Mapping[int, Entries]) -> Mapping[int, Entries]:
+def only(among: Collection[JobState] | None, candidates: Mapping[QueueRow, Entries]) -> Mapping[QueueRow, Entries]:
     """Of candidates those among some jobs; all of them where these are None."""
     if among is None:
         return candidates
@@ -345,7 +348,7 @@ _delay = attrgetter("preemption_delay_seconds")
 
 
 def _has_work(session: Session) -> bool:
-    """Whether there may be somebody to take from, or somebody who must be told that it is too early for that."""
+    """Whether any job may be a victim, or any waiting job has a preemption delay whose end must be reported."""
     snapshot = session.snapshot
     if any(map(_delay, snapshot.unsettled)):
         return True
@@ -362,10 +365,10 @@ def _may_be_victim(job: JobState) -> bool:
 
 
 def admitted(
-    preemptor: JobState, running: JobTable, filters: AllOf[VictimFilter], rows: list[int]
-) -> Mapping[int, Entries]:
+    preemptor: JobState, running: JobTable, filters: AllOf[VictimFilter], rows: list[QueueRow]
+) -> Mapping[QueueRow, Entries]:
     """Those running in these queues to whom no filter objects."""
-    result: dict[int, Entries] = {}
+    result: dict[QueueRow, Entries] = {}
     asking = [each for each in filters if each.by_job]
     for row in rows:
         entries = running.by_queue.get(row)

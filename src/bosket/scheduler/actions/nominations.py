@@ -12,7 +12,9 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.resource import all_resources
 from bosket.scheduler.model.task import Task, TaskStatus
 
 
@@ -44,7 +46,7 @@ def _served_on_nodes(session: Session, nomination: Nomination, waiting: dict[Obj
     return not _tasks_left(job, nomination)
 
 
-def _rows(session: Session, job: JobState, nomination: Nomination) -> dict[Task, int] | None:
+def _rows(session: Session, job: JobState, nomination: Nomination) -> dict[Task, NodeRow] | None:
     """Node rows nominated for the job's next tasks; None when other tasks come next, or a node is gone."""
     nodes = {each.uid: each.node for each in nomination.pods}
     known = session.snapshot.nodes.rows
@@ -67,7 +69,7 @@ def _tasks_left(job: JobState, nomination: Nomination) -> int:
     return sum(task.pod.metadata.uid in nominated for task in job.left_over())
 
 
-def _place(session: Session, job: JobState, rows: dict[Task, int] | None) -> bool:
+def _place(session: Session, job: JobState, rows: dict[Task, NodeRow] | None) -> bool:
     statement = Statement(session)
     if place_job(session, statement, job, rows=rows) is not None:
         return False
@@ -77,7 +79,8 @@ def _place(session: Session, job: JobState, rows: dict[Task, int] | None) -> boo
 
 def _keep_free(session: Session, nomination: Nomination) -> None:
     rows = session.snapshot.nodes.rows
-    indexes = {name: index for index, name in enumerate(session.snapshot.resource_names)}
+    names = session.snapshot.resource_names
+    indexes = dict(zip(names, all_resources(names), strict=True))
     for each in nomination.pods:
         if each.node in rows:
             amounts = [(indexes[name], amount) for name, amount in each.request if name in indexes]

@@ -11,6 +11,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.cause import Preempted
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import NON_PREEMPTIBLE_OVER_QUOTA
 from bosket.scheduler.solver.order import Entries, JobTable
 
@@ -25,7 +26,7 @@ class _Preempt(Policy):
         over = self.session.capacity.objection(job)
         return over is None or over.code != NON_PREEMPTIBLE_OVER_QUOTA
 
-    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[QueueRow, Entries]:
         found = admitted(job, running, self.session.extensions.preempt_filters, [job.queue_row])
         priority = job.job.priority
         return {

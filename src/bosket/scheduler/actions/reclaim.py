@@ -10,8 +10,8 @@ from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
-from bosket.scheduler.model.cause import QueueStanding, Reclaimed
-from bosket.scheduler.model.queue import fits
+from bosket.scheduler.model.cause import QueueBalance, Reclaimed
+from bosket.scheduler.model.queue import QueueRow, fits
 from bosket.scheduler.model.resource import plus
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.order import Entries, JobTable
@@ -27,7 +27,7 @@ class _Reclaim(Policy):
         rights = self.session.extensions.reclaim_rights
         return bool(rights) and all(right(job) for right in rights)
 
-    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[QueueRow, Entries]:
         others = [row for row in running.by_queue if row != job.queue_row]
         return admitted(job, running, self.session.extensions.reclaim_filters, others)
 
@@ -38,11 +38,11 @@ class _Reclaim(Policy):
         tree, fair_share = self.session.snapshot.queues, self.session.queues.fair_share
         allocated, request = self.session.queues.allocated[:], preemptor.next_request()
 
-        def standing(row: int) -> QueueStanding:
+        def balance(row: QueueRow) -> QueueBalance:
             queue = tree.queues[row]
-            return QueueStanding(queue.name, allocated[row], queue.quota, fair_share[row], queue.priority)
+            return QueueBalance(queue.name, allocated[row], queue.quota, fair_share[row], queue.priority)
 
-        known: dict[int, Reclaimed] = {}  # by the victim's queue
+        known: dict[QueueRow, Reclaimed] = {}  # by the victim's queue
 
         def cause(victim: JobState, task: Task, moves_to: str) -> Reclaimed:
             del task, moves_to
@@ -54,7 +54,7 @@ class _Reclaim(Policy):
         def between(victim: JobState) -> Reclaimed:
             mine, theirs = tree.where_paths_part(preemptor.queue_row, victim.queue_row)
             within_quota = fits(plus(allocated[mine], request), tree.queues[mine].quota)
-            return Reclaimed(standing(theirs), standing(mine), within_quota)
+            return Reclaimed(balance(theirs), balance(mine), within_quota)
 
         return cause
 

@@ -46,7 +46,7 @@ class Failures:
         self._options, self._state, self._feed, self._metrics, self._rest = options, state, feed, metrics, rest
         self.quarantine = Quarantine(self._report_left_out, rest, WorkerThread("trials", env.clock))
         self._evidence: list[Recorded] = []  # snapshots of cycles that failed, to be kept
-        self._places: set[str] = set()  # where it was raised that nothing helped against
+        self._kinds: set[str] = set()  # where it was raised that nothing helped against
         self._failed = FailedSnapshots(options.failed_snapshots)
         self._failed.add_pages(env.local_pages, lambda: self.quarantine.offenders)
         self._events = env.events.for_component(options.scheduler_name)
@@ -100,9 +100,9 @@ class Failures:
             is_news = any(each.suspect not in known for each in self.quarantine.offenders)
         else:
             _log.error("nothing is scheduled in this cycle: no job, node or queue was found without which it succeeds")
-            place = f"{type(error).__name__} {failure_place(error)}"
-            is_news = place not in self._places
-            self._places.add(place)
+            kind = f"{type(error).__name__} {failure_place(error)}"
+            is_news = kind not in self._kinds
+            self._kinds.add(kind)
         if is_news:
             self._evidence.append(recorded)
         return found

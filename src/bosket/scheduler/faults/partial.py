@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from bosket.api.core import Node
 from bosket.api.kai import Topology, TopologyLevel, TopologySpec
 from bosket.api.object import ObjectKey, ObjectMeta
-from bosket.scheduler.model.node import Devices, NodeTable
+from bosket.scheduler.model.node import Devices, NodeTable, rows_of
 from bosket.scheduler.model.queue import QueueTree, build_tree
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.topology import TopologyTree, paths_of
@@ -57,8 +57,8 @@ def _without_jobs(snapshot: Snapshot, jobs: frozenset[ObjectKey]) -> Snapshot:
 
 def _without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
     table = snapshot.nodes
-    kept = [row for row, node in enumerate(table.nodes) if node.metadata.name not in names]
-    new_rows = {old: new for new, old in enumerate(kept)}
+    kept = [row for row in table.all_rows() if table.nodes[row].metadata.name not in names]
+    new_rows = dict(zip(kept, rows_of(kept), strict=True))
     devices = table.devices
     fewer = NodeTable(
         nodes=tuple(table.nodes[row] for row in kept),

@@ -1,6 +1,6 @@
-"""Which devices of a node a pod shares: groups that are there, or whole GPUs that are opened for sharing.
+"""Which shared GPUs of a node a pod gets: existing groups, or whole GPUs that become groups.
 
-Asked by placement once a node is chosen. Plugins say which device is the better one.
+Called by placement once a node is chosen. Plugins score the devices.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import msgspec
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.gpu_group import Groups
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass, Task
 
 
 class DeviceChoice(msgspec.Struct, frozen=True):
-    """Devices for one pod."""
+    """The devices chosen for one pod."""
 
     groups: tuple[str, ...]  #: that are there already
     opened: int  #: whole GPUs that become groups
     waits: bool  #: whether some of it is still being released
 
     def would_do(self, own: tuple[str, ...], groups: Groups) -> bool:
-        """Whether these, which the pod was evicted from, are as good: instead of a GPU that is opened, one that it left
-        empty. It then needn't go at all."""
+        """Whether the GPUs that the pod was evicted from are as good: a GPU that it left empty instead of opening
+        another. The pod then stays where it is."""
         left = set(own) - set(self.groups)
         return (
             len(left) == self.opened
@@ -33,8 +34,8 @@ class DeviceChoice(msgspec.Struct, frozen=True):
             and all(groups[name].is_going for name in left)
         )
 
-    def names(self, session: Session, task: Task, row: int) -> tuple[str, ...]:
-        """All groups that the pod is in, new ones included."""
+    def names(self, session: Session, task: Task, row: NodeRow) -> tuple[str, ...]:
+        """The names of all groups of the choice, including the new ones."""
         if not self.opened:
             return self.groups
         node = session.snapshot.nodes.nodes[row].metadata.name
@@ -42,7 +43,7 @@ class DeviceChoice(msgspec.Struct, frozen=True):
         return (*self.groups, *_new_names(f"{task.uid}/{node}", self.opened, taken))
 
 
-def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceChoice | None:
+def choose_devices(session: Session, pod_class: PodClass, row: NodeRow) -> DeviceChoice | None:
     """The best devices of a node for a pod that shares GPUs; None when there are too few."""
     share, nodes = pod_class.share, session.nodes
     assert share is not None
@@ -62,8 +63,8 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     return DeviceChoice(tuple(names), count - len(names), waits)
 
 
-def _chosen(session: Session, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str]:
-    """The best of groups that have room and of so many whole GPUs, as many as a pod wants; those that are groups."""
+def _chosen(session: Session, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> Sequence[str]:
+    """The best `count` devices among the groups with room and the whole GPUs; returns the groups among them."""
     for choose in session.extensions.device_choices:
         found = choose(pod_class, row, names, whole)
         if found is not None:
@@ -74,10 +75,7 @@ def _chosen(session: Session, pod_class: PodClass, row: int, names: Sequence[str
 
 
 def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count: int) -> list[str]:
-    """Of groups, by what part of each is used, and so many whole GPUs: the best; those of them that are groups.
-
-    Ties go by name.
-    """
+    """The best devices by the part of each that is in use; returns the groups among them. Ties go by name."""
     scorers = session.extensions.gpu_scores
     if count == 1 and len(used) == 1:  # one that is shared already, or a whole one
         name, part = used[0]
@@ -93,7 +91,7 @@ def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count
 
 
 def _new_names(seed: str, count: int, taken: Groups) -> list[str]:
-    """Names that no group of the node has: the same for the same pod and node, so that a decision can be repeated."""
+    """Names for new groups, derived from pod and node: repeating the decision gives the same names."""
     names: list[str] = []
     number = 0
     while len(names) < count:

@@ -29,7 +29,8 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import JobReason
 from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
@@ -93,7 +94,7 @@ class NodeFilter(ABC):
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         """0 for a node that may take the pod, otherwise the number of an objection in the session's `ReasonBook`."""
 
-    def code(self, pod_class: PodClass, row: int) -> int:
+    def code(self, pod_class: PodClass, row: NodeRow) -> int:
         """`codes` of one row. Called after every placement for a filter that isn't static: worth writing out."""
         return int(self.codes(pod_class, np.array([row]))[0])
 
@@ -144,7 +145,7 @@ class NodeScorer(ABC):
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         """Scores of these rows."""
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         """The score of one row, to the bit the same as in `scores`: ties are decided by exact equality.
 
         Called after every placement for a scorer that isn't static: worth writing out."""
@@ -181,7 +182,7 @@ class PlacementPlan(Protocol):
         """Whether the plan could find nodes where placing part by part fails. Cheap."""
         ...
 
-    def find(self, job: JobState, tasks: Sequence[Task], on: Mask) -> Mapping[Task, int] | None:
+    def find(self, job: JobState, tasks: Sequence[Task], on: Mask) -> Mapping[Task, NodeRow] | None:
         """By task, the row of its node, in the order in which the tasks are to be placed; None where there is no room.
 
         The tasks are then placed there by the usual code, which may still refuse."""
@@ -204,7 +205,7 @@ class DeviceChoice(Protocol):
     opinion. Called once the node is chosen. Where one is registered, scorers don't prefer a node for having a shared
     device with room: the choice of devices takes part in the choice of the node."""
 
-    def __call__(self, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str] | None:
+    def __call__(self, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> Sequence[str] | None:
         """`names`: shared devices that take the pod; `whole`: so many GPUs can be opened for it, at most as many as it
         wants. Returns the shared ones among the best; the others of as many as it wants are opened."""
         ...
@@ -237,24 +238,24 @@ class PlacementListener:
     #: given back in the reverse order of operations, so that no search is left in effect while one is registered.
     assigns = False
 
-    def arrived(self, task: Task, row: int) -> None:
+    def arrived(self, task: Task, row: NodeRow) -> None:
         """The task was placed on the node, on idle or releasing resources, or its eviction was taken back."""
 
-    def left(self, task: Task, row: int) -> None:
+    def left(self, task: Task, row: NodeRow) -> None:
         """The task was evicted from the node, or its placement there was undone."""
 
-    def stays(self, task: Task, row: int) -> bool:
+    def stays(self, task: Task, row: NodeRow) -> bool:
         """Whether a task that was evicted from this node, and fits there again, would be given what it had.
 
         If every listener that assigns agrees, the task is spared; otherwise it is moved within its node."""
         del task, row
         return True
 
-    def done(self, kind: Kind, task: Task, row: int) -> None:
+    def done(self, kind: Kind, task: Task, row: NodeRow) -> None:
         """The operation took effect."""
         (self.left if kind is Kind.EVICT else self.arrived)(task, row)
 
-    def undone(self, kind: Kind, task: Task, row: int) -> None:
+    def undone(self, kind: Kind, task: Task, row: NodeRow) -> None:
         """The operation was taken back."""
         (self.arrived if kind is Kind.EVICT else self.left)(task, row)
 
@@ -263,14 +264,14 @@ class BindDetail(Protocol):
     """Adds to a bind what a plugin gave the task beside its node. Called once for each task that is bound, when its
     statement is committed and its placement is still in effect. Returns the bind, or a copy with more in it."""
 
-    def __call__(self, bind: Bind, row: int) -> Bind: ...
+    def __call__(self, bind: Bind, row: NodeRow) -> Bind: ...
 
 
 class FreeNow(Protocol):
     """Says whether pods of a class can have what they need on a node without waiting for anything to be released: if
     not, the task is pipelined. Called for each task that is placed, where its resources are idle on the chosen node."""
 
-    def __call__(self, pod_class: PodClass, row: int) -> bool: ...
+    def __call__(self, pod_class: PodClass, row: NodeRow) -> bool: ...
 
 
 class TaskCheck(Protocol):
@@ -304,7 +305,7 @@ class SubGroupKey(Protocol):
 class QueueOrder(Protocol):
     """Says which of two sibling queues goes first."""
 
-    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> Any:
+    def rank(self, row: QueueRow, wanted: QueueAmounts, leaving: QueueAmounts) -> Any:
         """The rank of a queue: what compares with `<` and `==` to the ranks of siblings. The smaller goes first, equal
         is no opinion.
 
@@ -329,13 +330,13 @@ class VictimFilter(Protocol):
 
     by_job: bool  #: whether `takes` has an opinion; otherwise only `takes_from` is called
 
-    def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
+    def takes_from(self, preemptor: JobState, queue_row: QueueRow) -> bool:
         """Whether jobs of a queue may be evicted. Called once per search and queue that has running jobs."""
         ...
 
     def takes(self, preemptor: JobState, victim: JobState) -> bool:
         """Whether a job may be evicted. One that is only protected for a time asks `session.limits.protects(until)`,
-        so that the preemptor can be told how long it has to wait."""
+        so that the preemptor's status can say how long it has to wait."""
         ...
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.gpu_share import GpuShare
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow, rows_in
 from bosket.scheduler.model.pod_mix import PodMix, PodShape
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
 from bosket.scheduler.model.snapshot import Snapshot
@@ -78,15 +78,15 @@ class FreeGpus:
         self.usable = np.zeros((count, len(shapes)))  #: (node, shape): of what is free, if CPU and memory didn't count
         self._worth = np.zeros(count)  #: (node,): of what is free, as expected over the mix
         self._worth_at: Cells[int] = cells(self._worth)
-        self._stale: set[int] = set()  # of which that is to be found out
+        self._stale: set[NodeRow] = set()  # of which that is to be found out
         self._seen = len(ledger.log)
         whole = np.maximum(ledger.free()[GPU], 0.0).astype(np.intp)
         self._codes[:, -1] = np.where(whole > 0, PARTS + whole, -1)
         self.free[:] = whole
         if count:
             self.usable[:] = self._of_whole[self._size_of, whole]
-        self._stale.update(np.flatnonzero(whole).tolist())
-        for row in range(count):
+        self._stale.update(rows_in(whole))
+        for row in ledger.table.all_rows():
             if ledger.shared.on(row):
                 self._count(row)
         self._renew_worth()
@@ -101,7 +101,7 @@ class FreeGpus:
                 self._count(row)
             self._seen = len(log)
 
-    def _count(self, row: int) -> None:
+    def _count(self, row: NodeRow) -> None:
         ledger, codes, number, size = self._ledger, self._codes, self._numbers[row], self._sizes[row]
         whole = max(int(ledger.idle_at[GPU, row] + ledger.releasing_at[GPU, row]), 0)
         parts = []
@@ -157,7 +157,7 @@ class FreeGpus:
         found: Values = self.usable * (fed >= self._least[size]) * (self._weights[self._family] > 0)
         return found
 
-    def rooms(self, row: int, names: Sequence[str]) -> list[int]:
+    def rooms(self, row: NodeRow, names: Sequence[str]) -> list[int]:
         """What is free of these shared devices, in mebibytes; -1 for one that takes nobody."""
         size, groups = self._sizes[row], self._ledger.shared.on(row)
         return [groups[name].room(size) for name in names]
@@ -229,7 +229,7 @@ class FreeGpus:
         found: Values = change[0].take(codes, axis=0) if len(change) == 1 else change[self._size_of.take(rows), codes]
         return found
 
-    def device_worths(self, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> list[float]:
+    def device_worths(self, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> list[float]:
         """What of the node's free GPUs is usable, as expected over the mix, after a pod took its part of one of these
         shared devices; then the same for each of so many whole GPUs."""
         self.catch_up()
@@ -244,7 +244,7 @@ class FreeGpus:
         worths = self._after(pod_class, row, usable)
         return worths + worths[-1:] * (whole - 1)
 
-    def _growth_on_several(self, pod_class: PodClass, row: int) -> float:
+    def _growth_on_several(self, pod_class: PodClass, row: NodeRow) -> float:
         """The growth where a pod shares several devices: what each of them alone would change, added up."""
         share = pod_class.share
         assert share is not None
@@ -257,7 +257,7 @@ class FreeGpus:
         self._renew_worth()
         return self._worth_at[row] - before + spoiled - share.gpus_on(self._sizes[row])
 
-    def _after(self, pod_class: PodClass, row: int, usable: Values) -> list[float]:
+    def _after(self, pod_class: PodClass, row: NodeRow, usable: Values) -> list[float]:
         """What is worth so much without a look at CPU and memory, once a pod of the class took its own of these."""
         rows = np.full(len(usable), row)
         besides = self._ledger.free()[: MEMORY + 1].take(rows, axis=1)
@@ -349,7 +349,7 @@ def _weights(snapshot: Snapshot, mix: PodMix) -> tuple[Values, Places]:
                 return np.array(list(map(test.node_test(), table.nodes)), dtype=bool)
 
             allowed[wanted] = snapshot.memory.recall(table.static_version, "pod shape", wanted, ask)
-    places = {wanted: place for place, wanted in enumerate(allowed)}
+    column_of = {wanted: column for column, wanted in enumerate(allowed)}
     families, family = np.unique(np.stack(list(allowed.values()), axis=1), axis=0, return_inverse=True)
-    may_use = families[:, [places[shape.nodes_wanted] for shape in mix.shapes]]
+    may_use = families[:, [column_of[shape.nodes_wanted] for shape in mix.shapes]]
     return np.where(may_use, np.array(mix.parts), 0.0), family.reshape(-1).astype(np.intp)

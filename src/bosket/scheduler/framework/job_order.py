@@ -1,4 +1,4 @@
-"""Whose turn it is: the best job of the best queue."""
+"""JobsByQueue: pops the best job of the best queue."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from operator import itemgetter
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Ranked, Turns
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import NotTried
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 
@@ -17,8 +18,8 @@ SortKey = tuple[object, ...]
 _key = itemgetter(0)
 
 
-class _EarlierRanks(dict[int, Ranked]):
-    """Queues as an action before ranked them, by row; see `Turns`."""
+class _EarlierRanks(dict[QueueRow, Ranked]):
+    """The ranks of queues in an earlier action, by row; see `Turns`."""
 
     def __init__(self, session: Session) -> None:
         del session  # of whose cycle they are
@@ -26,11 +27,11 @@ class _EarlierRanks(dict[int, Ranked]):
 
 
 class JobsByQueue:
-    """Jobs that wait for their turn."""
+    """Pending jobs by queue."""
 
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session, self._outcome = session, session.outcome
-        leaves: dict[int, _Jobs] = {}
+        leaves: dict[QueueRow, _Jobs] = {}
         for job in jobs:
             leaf = leaves.get(job.queue_row)
             if leaf is None:
@@ -60,14 +61,15 @@ class JobsByQueue:
         return job
 
     def _cut(self, waiting: list[tuple[SortKey, JobState]], depth: int) -> None:
-        """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
+        """Keeps the jobs that the action may try. KAI drops whichever is last in its heap; here the last in order is
+        dropped."""
         for _, job in waiting[depth:]:
             self._session.outcome.not_placed(job, NotTried(job.job.queue, depth))
         del waiting[depth:]
 
 
 class _Jobs:
-    """Jobs of one queue, in their order. Most come once, so that a sorted list costs less than a heap."""
+    """The jobs of one queue in order. Most arrive at once, so a sorted list costs less than a heap."""
 
     __slots__ = ("_at", "entries")
 

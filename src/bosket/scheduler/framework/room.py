@@ -1,7 +1,7 @@
-"""A quick no: whether a pod class can't fit anywhere, from what is free on nodes, ranked once for all classes.
+"""Room: fast refusals: whether a pod class can't fit on any node, from sorted amounts of what is free.
 
-Asked while nothing is being placed because the cluster is full: a class that asks for more than any node has is told so
-without looking at nodes one by one. It says nothing (None) about a class that might fit, or that nodes object to.
+Used while nothing is placed because the cluster is full: a class that asks for more than any node has is refused
+without looking at nodes one by one. None for a class that might fit, or to which filters object.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.class_view import POD_NUMBER, short_of
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.reason import NodesRefused
-from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.resource import PODS, ResourceIndex
 from bosket.scheduler.model.task import PodClass
 
 
 class Room:
-    """What is free or being released, as of one moment of a session."""
+    """What is free or being released, at one moment of a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         #: by resource, of those that were asked for: the amounts of all nodes, the smallest first
-        self._ranked: dict[int, NDArray[np.float64]] = {}
+        self._ranked: dict[ResourceIndex, NDArray[np.float64]] = {}
         self._objections = [short_of(name) for name in session.snapshot.resource_names]
 
-    def _below(self, place: int, amount: float) -> int:
-        """How many nodes have less than so much of a resource."""
-        ranked = self._ranked.get(place)
+    def _below(self, resource: ResourceIndex, amount: float) -> int:
+        """How many nodes have less than an amount of a resource."""
+        ranked = self._ranked.get(resource)
         if ranked is None:
             nodes = self._session.nodes
-            ranked = self._ranked[place] = np.sort(nodes.idle[place] + nodes.releasing[place])
+            ranked = self._ranked[resource] = np.sort(nodes.idle[resource] + nodes.releasing[resource])
         return int(ranked.searchsorted(amount))
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
@@ -40,7 +40,7 @@ class Room:
         if not count:
             return None
         texts = self._objections
-        objections = {texts[place]: self._below(place, amount) for place, amount in pod_class.needs}
+        objections = {texts[resource]: self._below(resource, amount) for resource, amount in pod_class.needs}
         if count not in objections.values():  # there is enough of each on some node
             return None
         if not self._session.views.unrestricted(pod_class):

@@ -1,6 +1,6 @@
-"""The shared GPUs of all nodes in a session, as pods come and go: single groups, and arrays over nodes for views.
+"""SharedGpus: the groups of shared GPUs of all nodes in a session, as records and as arrays over nodes.
 
-Part of the node ledger. A change gives back the groups that it overwrote; putting them back restores them exactly.
+Part of the node ledger. A change returns the groups that it overwrote; `restore` puts exactly these back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.model.gpu_group import NO_EFFECT, NO_GROUPS, Effect, GpuGroup, Groups, arrive, leave
 from bosket.scheduler.model.gpu_share import GpuShare
-from bosket.scheduler.model.node import Devices, Mask
+from bosket.scheduler.model.node import Devices, Mask, NodeRow
 from bosket.scheduler.model.task import TaskStatus
 
 GroupsBefore = tuple[tuple[str, GpuGroup | None], ...]  #: as they were; None for those that weren't there
@@ -30,37 +30,37 @@ class SharedGpus:
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
         self.sizes = devices.sizes  #: (node,)
-        self._groups: dict[int, dict[str, GpuGroup]] = {row: dict(groups) for row, groups in devices.groups.items()}
+        self._groups: dict[NodeRow, dict[str, GpuGroup]] = {row: dict(groups) for row, groups in devices.groups.items()}
         # (slot, node): the room on each group, -1 where it takes nobody; brought up to date when asked for
         self._room: NDArray[np.int64] = np.full((0, len(devices.sizes)), -1, dtype=np.int64)
-        self._outdated: set[int] = set(self._groups)
+        self._outdated: set[NodeRow] = set(self._groups)
         # by row and share: the groups with room for so much; forgotten when a group of the node changes
-        self._takers: dict[int, dict[GpuShare | None, list[str]]] = {}
+        self._with_room: dict[NodeRow, dict[GpuShare | None, list[str]]] = {}
         self._memory: dict[GpuShare, NDArray[np.int64]] = {}
         self._possible: dict[GpuShare, Mask] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether any node has groups."""
         return bool(self._groups)
 
-    def on(self, row: int) -> Groups:
+    def on(self, row: NodeRow) -> Groups:
         return self._groups.get(row, NO_GROUPS)
 
     # Changes
 
     def move(
-        self, row: int, names: Sequence[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
+        self, row: NodeRow, names: Sequence[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
     ) -> tuple[GroupsBefore, Effect]:
-        """A pod that takes so much of each of these groups leaves with one status, and comes with another."""
-        if not names:  # of a running pod whose devices nobody knows: its label is gone, and it has no bind request
+        """Moves a pod on its groups from one status (`out`) to another (`into`); None for not being there."""
+        if not names:  # a running pod of unknown devices: its label was removed, and it has no bind request
             return (), NO_EFFECT
         groups = self._groups.setdefault(row, {})
         before: list[tuple[str, GpuGroup | None]] = []
         idle = releasing = 0
         for name in names:
-            stood = groups.get(name)
-            before.append((name, stood))
-            group = stood or NEW_GROUP
+            previous = groups.get(name)
+            before.append((name, previous))
+            group = previous or NEW_GROUP
             if out is not None:
                 group, effect = leave(group, memory, out)
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
@@ -69,10 +69,10 @@ class SharedGpus:
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
             groups[name] = group
         self._outdated.add(row)
-        self._look_at_takers(row, before)
+        self._update_with_room(row, before)
         return tuple(before), Effect(idle, releasing) if idle or releasing else NO_EFFECT
 
-    def restore(self, row: int, before: GroupsBefore) -> None:
+    def restore(self, row: NodeRow, before: GroupsBefore) -> None:
         if not before:
             return
         groups = self._groups[row]
@@ -85,45 +85,44 @@ class SharedGpus:
             del self._groups[row]
         self._changed(row)
 
-    def _changed(self, row: int) -> None:
+    def _changed(self, row: NodeRow) -> None:
         self._outdated.add(row)
-        self._takers.pop(row, None)
+        self._with_room.pop(row, None)
 
-    def _look_at_takers(self, row: int, changed: Sequence[tuple[str, GpuGroup | None]]) -> None:
-        """Keeps what is known of groups with room, though some have changed: a pod that comes mostly leaves the room
-        where it was, or takes the last of it."""
-        known = self._takers.get(row)
+    def _update_with_room(self, row: NodeRow, changed: Sequence[tuple[str, GpuGroup | None]]) -> None:
+        """Updates the lists of groups with room after some groups changed. Most pods leave a group's room as it was or
+        take the last of it, so recomputing the lists would cost more."""
+        known = self._with_room.get(row)
         if not known:
             return
         groups, size = self._groups[row], self.sizes[row]
         for share, names in known.items():
             memory = 0 if share is None else share.memory_on(size)
-            for name, stood in changed:
+            for name, previous in changed:
                 takes = groups[name].room(size) >= memory
                 if takes == (name in names):
                     continue
                 if not takes:
                     names.remove(name)
-                elif stood is None:
+                elif previous is None:
                     names.append(name)
-                else:  # where it belongs in the order of groups isn't known
-                    self._takers.pop(row)
+                else:  # its position in the order of groups is unknown
+                    self._with_room.pop(row)
                     return
 
     # What fits
 
-    def with_room(self, share: GpuShare | None, row: int) -> list[str]:
-        """The groups of a node that take such a pod; one that asks for no share has room wherever others have. The list
-        changes with the groups."""
-        known = self._takers.get(row)
+    def with_room(self, share: GpuShare | None, row: NodeRow) -> list[str]:
+        """The groups of a node with room for a pod; `share` None: any room. The list changes with the groups."""
+        known = self._with_room.get(row)
         if known is None:
-            known = self._takers[row] = {}
+            known = self._with_room[row] = {}
         found = known.get(share)
         if found is None:
             size = self.sizes[row]
             memory = 0 if share is None else share.memory_on(size)
             groups = self._groups.get(row, NO_GROUPS)
-            # As `GpuGroup.room` has it, written out: this is asked for after every placement.
+            # `GpuGroup.room`, inlined: this runs after every placement.
             found = known[share] = [
                 name
                 for name, (used, allocated, releasing, _, _) in groups.items()
@@ -132,22 +131,21 @@ class SharedGpus:
         return found
 
     def count_fitting(self, share: GpuShare, rows: Rows = EVERYWHERE) -> NDArray[np.int64]:
-        """(node,): how many groups of each of these nodes take such a pod."""
+        """(node,): how many groups of each node have room for a pod."""
         room = self._rooms()
         if not len(room):
             return self._none()[rows]
         return np.asarray((room[:, rows] >= self.memory(share)[rows]).sum(axis=0))
 
     def have_room(self, share: GpuShare | None, rows: Rows = EVERYWHERE) -> Mask:
-        """(node,): whether some group of each of these nodes takes such a pod; one that asks for no share has room
-        wherever others have."""
+        """(node,): whether any group of each node has room for a pod; `share` None: any room."""
         room = self._rooms()
         if not len(room):
             return self._none()[rows] > 0
         return np.asarray((room[:, rows] >= (0 if share is None else self.memory(share)[rows])).any(axis=0))
 
     def memory(self, share: GpuShare) -> NDArray[np.int64]:
-        """(node,): what such a pod takes of each of its devices."""
+        """(node,): the memory that a pod takes of each of its devices."""
         found = self._memory.get(share)
         if found is None:
             by_size = {size: share.memory_on(size) for size in set(self.sizes)}
@@ -155,26 +153,26 @@ class SharedGpus:
         return found
 
     def of_size(self, sizes: Container[int]) -> Mask:
-        """(node,): whether its devices have one of these sizes."""
+        """(node,): whether the node's devices have one of these sizes."""
         return np.array([size in sizes for size in self.sizes], dtype=bool)
 
     def possible(self, share: GpuShare) -> Mask:
-        """(node,): whether a device is large enough."""
+        """(node,): whether a device is large enough for the share."""
         found = self._possible.get(share)
         if found is None:
             found = self._possible[share] = np.asarray(self.memory(share) <= np.array(self.sizes, dtype=np.int64))
         return found
 
     def free_parts(self) -> NDArray[np.float64]:
-        """(node,): what is left, or will be, of devices that are shared, in GPUs."""
+        """(node,): free and releasing parts of shared devices, in GPUs."""
         return self._summed(lambda group, size: max(group.room(size), 0) / size)
 
     def idle_parts(self) -> NDArray[np.float64]:
-        """(node,): what is left of devices that are shared, in GPUs."""
+        """(node,): free parts of shared devices, in GPUs."""
         return self._summed(GpuGroup.idle_part)
 
     def releasing_parts(self) -> NDArray[np.float64]:
-        """(node,): what will be left beyond that, in GPUs."""
+        """(node,): releasing parts of shared devices, in GPUs."""
         return self._summed(GpuGroup.releasing_part)
 
     def _summed(self, part: Callable[[GpuGroup, int], float]) -> NDArray[np.float64]:

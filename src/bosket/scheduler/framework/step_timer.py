@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 #: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name), in it
-#: ("search", generator) for each turn; ("close", ""), in it ("plugin close", name) for each that is told.
+#: ("search", generator) for each turn; ("close", ""), in it ("plugin close", name) for each plugin with a `close`
+#: method.
 StepTimer = Callable[[str, str], AbstractContextManager[None]]
 
 

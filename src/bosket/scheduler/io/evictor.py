@@ -33,7 +33,7 @@ from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler.io.note_writer import NoteWriter, stamp
 from bosket.scheduler.model.decisions import Eviction
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
+from bosket.scheduler.state.own_decisions import OwnDecisions
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ WORKERS, REQUESTS = 16, 32
 #: How often a batch is tried when the server fails.
 ATTEMPTS = 8
 DISRUPTION_TARGET = "DisruptionTarget"
-#: The condition's reasons: Kubernetes' own for those who make way, and one like it for those who go on their own.
+#: The condition's reasons: Kubernetes' own for preempted pods, and one like it for pods that are evicted for no
+#: preemptor.
 PREEMPTED, EVICTED = "PreemptionByScheduler", "EvictionByScheduler"
 
 

@@ -15,7 +15,7 @@ from bosket.api.time import format_time
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, ServerError, TooManyRequests
 from bosket.scheduler.io.status_writer import PendingWrite, StatusWriter
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
+from bosket.scheduler.state.own_decisions import OwnDecisions
 
 
 def stamp(seconds: float) -> str:

@@ -265,10 +265,10 @@ class _FairShares(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         queues = self._queues.queues if self._queues is not None else ()
-        for place, (name, text, unit) in enumerate(self._METRICS):
+        for index, (name, text, unit) in enumerate(self._METRICS):
             family = GaugeMetricFamily(f"{self._namespace}_queue_fair_share_{name}", text, labels=QUEUE_LABELS)
             for queue in queues:
                 share = self._shares.get(queue.name)
-                if share is not None and math.isfinite(share[place]):  # else nobody divided anything
-                    family.add_metric(QueueLabels.of(queue.name, queue.display_name), share[place] / unit)
+                if share is not None and math.isfinite(share[index]):  # else nobody divided anything
+                    family.add_metric(QueueLabels.of(queue.name, queue.display_name), share[index] / unit)
             yield family

@@ -57,7 +57,7 @@ class Budgets:
         self.version += 1
         guarded = tuple(self._guarded.get(key, ()))
         for pod in guarded:
-            self._judge(pod)
+            self._assess(pod)
         return guarded
 
     def drop(self, key: ObjectKey) -> Iterable[ObjectKey]:
@@ -77,7 +77,7 @@ class Budgets:
         if before is None or before.metadata.labels != pod.metadata.labels:
             self._match(pod)
         if pod.key in self._guards:
-            self._judge(pod.key)
+            self._assess(pod.key)
 
     def forget(self, pod: ObjectKey) -> None:
         self._set_guards(pod, ())
@@ -115,11 +115,11 @@ class Budgets:
                 self._guarded[budget].discard(pod)
             for budget in guards:
                 self._guarded.setdefault(budget, set()).add(pod)
-            self._judge(pod)
+            self._assess(pod)
 
-    def _judge(self, pod: ObjectKey) -> None:
-        """Whether the pod's eviction needs permission, and whose."""
-        stood = self._budget_of.pop(pod, None), self._guarded_twice.pop(pod, None)
+    def _assess(self, pod: ObjectKey) -> None:
+        """Recomputes which budget guards the pod's eviction, or why no eviction is possible."""
+        before = self._budget_of.pop(pod, None), self._guarded_twice.pop(pod, None)
         guards = self._guards.get(pod, ())
         if guards and _needs_permission(self._pods[pod]):
             if len(guards) > 1:
@@ -127,7 +127,7 @@ class Budgets:
                 self._guarded_twice[pod] = f"PodDisruptionBudgets {names}: a pod with more than one can't be evicted"
             elif not _is_exempt(self._pods[pod], self.known[guards[0]]):
                 self._budget_of[pod] = guards[0]
-        if stood != (self._budget_of.get(pod), self._guarded_twice.get(pod)):
+        if before != (self._budget_of.get(pod), self._guarded_twice.get(pod)):
             self.version += 1
 
 

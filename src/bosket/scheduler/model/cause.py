@@ -15,7 +15,7 @@ from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import QueueAmounts
 
 
-class QueueStanding(msgspec.Struct, frozen=True):
+class QueueBalance(msgspec.Struct, frozen=True):
     """A queue's account when the eviction was decided, before anything was taken from it."""
 
     queue: str
@@ -34,8 +34,8 @@ class QueueStanding(msgspec.Struct, frozen=True):
 class Reclaimed(msgspec.Struct, frozen=True):
     """Another queue takes back what it is entitled to. The queues are those that are compared: siblings."""
 
-    victim: QueueStanding
-    reclaimer: QueueStanding
+    victim: QueueBalance
+    reclaimer: QueueBalance
     within_quota: bool  #: whether the reclaimer stays within its quota, not only within its fair share
 
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:

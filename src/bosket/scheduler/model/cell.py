@@ -11,15 +11,15 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Place_contra = TypeVar("Place_contra", contravariant=True)
+Index_contra = TypeVar("Index_contra", contravariant=True)
 
 
-class Cells(Protocol[Place_contra]):
-    """Values by place: a number, or one number per dimension."""
+class Cells(Protocol[Index_contra]):
+    """Values by index: a number, or one number per dimension."""
 
-    def __getitem__(self, place: Place_contra, /) -> float: ...
+    def __getitem__(self, index: Index_contra, /) -> float: ...
 
-    def __setitem__(self, place: Place_contra, value: float, /) -> None: ...
+    def __setitem__(self, index: Index_contra, value: float, /) -> None: ...
 
 
 def cells(array: NDArray[np.float64] | NDArray[np.bool_]) -> Cells[Any]:

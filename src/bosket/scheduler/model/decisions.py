@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -111,6 +111,11 @@ class CycleStep(NamedTuple):
 CANDIDATES: Final = "candidates"
 
 
+def by_age(job: Job) -> tuple[object, ...]:
+    """Sort key of jobs among which no plugin has an order: the oldest first, then by name."""
+    return job.created, job.key.name, job.key.namespace
+
+
 @dataclass(frozen=True, eq=False)
 class Decisions:
     """The outcome of one cycle."""
@@ -138,7 +143,9 @@ class Decisions:
     steps: tuple[CycleStep, ...] = ()
     #: configured actions that look for victims and never find any, because no plugin generates scenarios
     idle_actions: tuple[str, ...] = ()
-    #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it
+    #: sort key of jobs of one queue that wait: the order in which the next cycle tries them
+    job_key: Callable[[Job], tuple[object, ...]] = by_age
+    #: (plugin, error) of `close` methods that raised; the decisions are the same as without the error
     plugin_failures: tuple[tuple[str, str], ...] = ()
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bosket.api.core import ContainerExtendedResourceRequest, NodeSelector
 from bosket.api.object import ObjectKey
 from bosket.api.resource_k8s import AllocationResult, Device, DeviceRequest, ResourceClaimSpec
-from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.resource import GPU, ResourceIndex
 
 #: The number of the needs of pods that claim no devices.
 NO_DEVICES = -1
@@ -107,7 +107,7 @@ class ExtendedNeed(NamedTuple):
     """An extended resource for which a device class can stand in where a node has none of it."""
 
     resource: str
-    place: int  #: on the resource axis
+    resource_index: ResourceIndex
     amount: int
     requests: tuple[DeviceRequest, ...]
     mappings: tuple[ContainerExtendedResourceRequest, ...]
@@ -133,7 +133,7 @@ class DeviceNeeds:
 
         Of GPUs it is, because devices that drivers offer are among them.
         """
-        return frozenset(each.place for each in self.extended if each.place != GPU)
+        return frozenset(each.resource_index for each in self.extended if each.resource_index != GPU)
 
 
 @dataclass(frozen=True, slots=True)

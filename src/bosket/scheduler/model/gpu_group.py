@@ -23,7 +23,7 @@ class GpuGroup(NamedTuple):
     used: int = 0  #: by everybody, those who will come included
     allocated: int | None = None  #: by those who are there; None when nobody ever was
     releasing: int = 0  #: by those who go, less what was promised of it
-    holds_gpu: bool = False  #: whether a whole GPU of the node is set aside for it
+    holds_gpu: bool = False  #: whether a whole GPU of the node is reserved for the group
     is_going: bool = False  #: whether that GPU counts as being released
 
     def room(self, device_mib: int) -> int:

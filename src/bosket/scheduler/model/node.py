@@ -6,8 +6,9 @@ which is how ties are broken everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from typing import Any, NewType, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,10 @@ from bosket.scheduler.model.gpu_group import Groups
 
 Amounts2D = NDArray[np.float64]  #: (resource, node)
 Mask = NDArray[np.bool_]  #: (node,)
+#: The row of a node in the table, and its column in arrays over (resource, node). Not to be taken for a `QueueRow`.
+NodeRow = NewType("NodeRow", int)
+#: Stands for the row of a task that has no node.
+NOWHERE = NodeRow(-1)
 
 #: Conditions that must not be reported True on a node that takes pods.
 PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
@@ -28,8 +33,8 @@ class Devices:
 
     sizes: tuple[int, ...]  #: (node,), the memory of each of its devices, in mebibytes
     known: Mask  #: whether a node says how much memory its devices have
-    groups: Mapping[int, Groups]  #: by row: the devices that are shared, of nodes that have some
-    legacy_mig: frozenset[int]  #: rows of nodes with pods that ask for instances of GPUs by annotation
+    groups: Mapping[NodeRow, Groups]  #: by row: the devices that are shared, of nodes that have some
+    legacy_mig: frozenset[NodeRow]  #: rows of nodes with pods that ask for instances of GPUs by annotation
     smallest: int | None  #: of the sizes that are known; None where there are no GPUs
     largest: int | None
 
@@ -39,7 +44,7 @@ class NodeTable:
     """Every node, and what is free on it. Arrays are read-only; a session works on copies of `idle` and `releasing`."""
 
     nodes: tuple[Node, ...]
-    rows: Mapping[str, int]
+    rows: Mapping[str, NodeRow]
     allocatable: Amounts2D
     idle: Amounts2D  #: not held by any pod
     foreign: Amounts2D  #: held by pods of other schedulers
@@ -51,6 +56,10 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def all_rows(self) -> Sequence[NodeRow]:
+        """The rows of all nodes, in order."""
+        return rows_of(self.nodes)
+
     def refusals(self) -> tuple[str | None, ...]:
         """(node,), why it takes no new pods at all; None where it does."""
         return tuple(map(refuses_pods, self.nodes))
@@ -58,6 +67,16 @@ class NodeTable:
     @property
     def names(self) -> list[str]:
         return [node.metadata.name for node in self.nodes]
+
+
+def rows_of(nodes: Sized) -> Sequence[NodeRow]:
+    """The rows of these nodes, where they are all that a table has: 0, 1 and so on."""
+    return cast("Sequence[NodeRow]", range(len(nodes)))
+
+
+def rows_in(mask: NDArray[Any]) -> list[NodeRow]:
+    """The rows where an array (node,) is not zero, in order."""
+    return cast("list[NodeRow]", np.flatnonzero(mask).tolist())
 
 
 def taking(refusals: Sequence[str | None]) -> Mask:

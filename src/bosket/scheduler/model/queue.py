@@ -7,16 +7,20 @@ together with all below it; `QueueTree.refused` says why.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, NewType, cast
 
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai import QueueResource, QueueResources
 from bosket.api.time import InvalidDuration, parse_duration, time_or_zero
 from bosket.scheduler.model.resource import QueueAmounts
 
+#: The row of a queue in the tree. Not to be taken for a `NodeRow`.
+QueueRow = NewType("QueueRow", int)
+#: Stands for the row of the parent of queues that have none.
+ROOT = QueueRow(-1)
 UNLIMITED = -1.0
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
@@ -121,19 +125,19 @@ class QueueTree:
     """All usable queues, rows in order of their names. `paths[leaf]` lists rows from the leaf to its root."""
 
     queues: tuple[Queue, ...]
-    rows: Mapping[str, int]
-    parents: tuple[int, ...]  #: row of the parent, -1 for a root
-    children: tuple[tuple[int, ...], ...]
-    roots: tuple[int, ...]
-    paths: tuple[tuple[int, ...], ...]
+    rows: Mapping[str, QueueRow]
+    parents: tuple[QueueRow, ...]  #: row of the parent, `ROOT` for a root
+    children: tuple[tuple[QueueRow, ...], ...]
+    roots: tuple[QueueRow, ...]
+    paths: tuple[tuple[QueueRow, ...], ...]
     refused: Mapping[str, str] = field(default_factory=dict)  #: queue name → why it can't be used
 
-    def leaf(self, name: str) -> int | None:
+    def leaf(self, name: str) -> QueueRow | None:
         """The row of a queue that may hold jobs."""
         row = self.rows.get(name)
         return row if row is not None and not self.children[row] else None
 
-    def where_paths_part(self, left: int, right: int) -> tuple[int, int]:
+    def where_paths_part(self, left: QueueRow, right: QueueRow) -> tuple[QueueRow, QueueRow]:
         """The first queues, from the root down, that differ; the last compared pair where one path ends."""
         pairs = zip(reversed(self.paths[left]), reversed(self.paths[right]), strict=False)
         mine, theirs = left, right
@@ -175,19 +179,20 @@ def build_tree(queues: Iterable[Queue], refused: Mapping[str, str]) -> QueueTree
         if reason:
             reasons[name] = reason
     kept = [by_name[name] for name in sorted(by_name) if name not in reasons]
-    rows = {queue.name: row for row, queue in enumerate(kept)}
-    parents = tuple(rows[queue.parent] if queue.parent else -1 for queue in kept)
-    children: list[list[int]] = [[] for _ in kept]
-    for row, parent in enumerate(parents):
-        if parent >= 0:
+    all_rows = cast("Sequence[QueueRow]", range(len(kept)))
+    rows = {queue.name: row for row, queue in zip(all_rows, kept, strict=True)}
+    parents = tuple(rows[queue.parent] if queue.parent else ROOT for queue in kept)
+    children: list[list[QueueRow]] = [[] for _ in kept]
+    for row, parent in zip(all_rows, parents, strict=True):
+        if parent != ROOT:
             children[parent].append(row)
     return QueueTree(
         queues=tuple(kept),
         rows=rows,
         parents=parents,
         children=tuple(map(tuple, children)),
-        roots=tuple(row for row, parent in enumerate(parents) if parent < 0),
-        paths=tuple(_path(row, parents) for row in range(len(kept))),
+        roots=tuple(row for row in all_rows if parents[row] == ROOT),
+        paths=tuple(_path(row, parents) for row in all_rows),
         refused=reasons,
     )
 
@@ -208,9 +213,9 @@ def _reason_to_drop(name: str, by_name: Mapping[str, Queue], unusable: Mapping[s
     return None
 
 
-def _path(row: int, parents: tuple[int, ...]) -> tuple[int, ...]:
+def _path(row: QueueRow, parents: tuple[QueueRow, ...]) -> tuple[QueueRow, ...]:
     path = []
-    while row >= 0:
+    while row != ROOT:
         path.append(row)
         row = parents[row]
     return tuple(path)

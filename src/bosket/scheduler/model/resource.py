@@ -1,14 +1,15 @@
 """Resource amounts as vectors over one axis of resource names.
 
 CPU is in millicores, memory in bytes, GPUs in devices (NVIDIA's and AMD's count alike), everything else in its own
-unit. The first four places are fixed; extended resources follow in the order in which they were first seen.
+unit. The first four indexes are fixed; extended resources follow in the order in which they were first seen.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from functools import lru_cache
+from typing import NewType, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,23 @@ Vector = NDArray[np.float64]  #: (resource,), in the axis' units
 Amounts = dict[str, int]  #: resource name → amount, in the axis' units
 Quantities = tuple[tuple[str, Quantity], ...]  #: resource name and amount as on the wire
 
-CPU, MEMORY, GPU, PODS = range(4)
+#: The index of a resource on the axis: its row in arrays over (resource, node), its position in vectors.
+ResourceIndex = NewType("ResourceIndex", int)
+ResourceAmounts = tuple[tuple[ResourceIndex, float], ...]
+
+CPU, MEMORY, GPU, PODS = map(ResourceIndex, range(4))
 FIXED_NAMES = ("cpu", "memory", "gpu", "pods")
 GPU_NAMES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
-#: The resources that queues account for, as places on the resource axis, and in KAI's words.
+#: The resources that queues account for, by their indexes on the axis, and in KAI's words.
 QUEUE_RESOURCES = (GPU, CPU, MEMORY)
 QUEUE_RESOURCE_NAMES = ("GPUs", "CPU cores", "GB memory")
 QueueAmounts = tuple[float, float, float]  #: GPUs, millicores, bytes
 NOTHING: QueueAmounts = (0.0, 0.0, 0.0)
+
+
+def all_resources(names: Sized) -> Sequence[ResourceIndex]:
+    """The indexes of these resources, where they are all that there are."""
+    return cast("Sequence[ResourceIndex]", range(len(names)))
 
 
 def plus(left: QueueAmounts, right: QueueAmounts) -> QueueAmounts:
@@ -52,11 +62,11 @@ def mig_gpus(resource: str) -> int:
 
 
 class ResourceAxis:
-    """Which place in a vector belongs to which resource. Grows when a new extended resource is seen, never shrinks."""
+    """Which index in a vector belongs to which resource. Grows when a new extended resource is seen, never shrinks."""
 
     def __init__(self) -> None:
         self.names: list[str] = list(FIXED_NAMES)
-        self._places = {name: place for place, name in enumerate(self.names)}
+        self._indexes = dict(zip(self.names, all_resources(self.names), strict=True))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -64,15 +74,19 @@ class ResourceAxis:
     def learn(self, names: Iterable[str]) -> None:
         """Makes room for these resources. When the axis grows, vectors made before are too short."""
         for name in names:
-            if name not in self._places:
-                self._places[name] = len(self.names)
+            if name not in self._indexes:
+                self._indexes[name] = ResourceIndex(len(self.names))
                 self.names.append(name)
 
+    def index_of(self, name: str) -> ResourceIndex:
+        """The index of a resource that was learned."""
+        return self._indexes[name]
+
     def row(self, amounts: Iterable[tuple[str, int]]) -> tuple[float, ...]:
-        """The amounts by place."""
-        result, places = [0.0] * len(self.names), self._places
+        """The amounts by resource index."""
+        result, indexes = [0.0] * len(self.names), self._indexes
         for name, amount in amounts:
-            result[places[name]] = float(amount)
+            result[indexes[name]] = float(amount)
         return tuple(result)
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:

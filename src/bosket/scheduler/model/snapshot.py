@@ -72,7 +72,7 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()  #: nodes held for jobs that start later, in the order of their rights
     preempted_by: PreemptedBy = field(default_factory=dict)  #: by which jobs a job was preempted in recent cycles
     #: gangs that got nothing in a recent cycle though it was held open for them, or that KAI's estimates refused:
-    #: `Session.judges_by_fit` follows what really fits for them
+    #: `CycleOutcome.ignores_estimates` says so, and what really fits decides for them
     passed_over: frozenset[ObjectKey] = frozenset()
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone
     dead_bind_requests: tuple[BindRequest, ...] = ()

@@ -1,10 +1,11 @@
-"""A task: one pod as a scheduling cycle sees it, and the class of pods that it can't be told apart from."""
+"""A task: one pod as a scheduling cycle sees it, and its pod class."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from enum import Enum, IntEnum
 from operator import attrgetter
+from typing import NewType
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from bosket.scheduler.model.device import NO_DEVICES, DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.numa import NumaNeeds, Record
 from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS, AffinityTerms, HostPort, MatchKeys, PodSelector
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, QueueAmounts, Vector
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, QueueAmounts, ResourceAmounts, Vector
 from bosket.scheduler.model.volume import NO_STORAGE, Contest, PodStorage, VolumeNeeds
 
 
@@ -75,6 +76,8 @@ class Mig(Enum):
     __hash__ = object.__hash__  # as above
 
 
+#: The number of a pod class: classes are told apart by it where many answers are remembered.
+ClassIndex = NewType("ClassIndex", int)
 #: The number of the affinity terms of pods that ask nothing of their neighbours.
 NO_AFFINITY_TERMS = -1
 
@@ -82,7 +85,7 @@ NO_AFFINITY_TERMS = -1
 class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """Pods that no plugin can tell apart: what depends on the class and a node alone is computed once."""
 
-    index: int
+    index: ClassIndex
     amounts: tuple[float, ...]  #: by resource, what each of them asks for
     node_selector: dict[str, str]
     required_nodes: NodeSelector | None  #: by the pods' node affinity
@@ -105,10 +108,10 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     special: Hashable = None  #: all that few pods have, for comparison: from ports to references; None for most classes
 
     # What follows from the above.
-    #: (place, amount) of what is asked for, `pods` apart
-    needs: tuple[tuple[int, float], ...] = ()
+    #: what is asked for, `pods` apart
+    needs: ResourceAmounts = ()
     #: the same, with `pods`
-    holds: tuple[tuple[int, float], ...] = ()
+    holds: ResourceAmounts = ()
     #: what is asked for of the resources that queues account for; GPU memory apart, which depends on the device
     charge: QueueAmounts = NOTHING
     wants_gpu: bool = False
@@ -135,8 +138,8 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def needed(self) -> NDArray[np.intp]:
-        """The places of `needs`."""
-        return np.array([place for place, _ in self.needs], dtype=np.intp)
+        """The resource indexes of `needs`."""
+        return np.array([resource for resource, _ in self.needs], dtype=np.intp)
 
     def demand_by(self, device_mib: int | None) -> Vector:
         """`request`, with the parts of shared GPUs in it, if all devices were of this size."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.volume import Attachment, Contest
 
 #: More than any node attaches.
@@ -44,7 +45,7 @@ class AttachedVolumes:
             result |= (added > 0) & (self._used_by(driver)[rows] + added > self._limit_of(driver)[rows])
         return result
 
-    def add(self, attachments: tuple[Attachment, ...], row: int, change: int) -> None:
+    def add(self, attachments: tuple[Attachment, ...], row: NodeRow, change: int) -> None:
         for each in attachments:
             users = self._users.setdefault(each, Counter())
             before = users[row]

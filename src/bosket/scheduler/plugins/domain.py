@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.plugins.counts import FEW, Counts
 from bosket.scheduler.plugins.match_ledger import MatchCount
 
@@ -50,9 +50,9 @@ def domains_of(session: Session, label: str) -> Domains:
     table = session.snapshot.nodes
 
     def look() -> Domains:
-        places: dict[str, int] = {}
+        number_of: dict[str, int] = {}
         values = (node.metadata.labels.get(label) for node in table.nodes)
-        found = (NONE if value is None else places.setdefault(value, len(places)) for value in values)
+        found = (NONE if value is None else number_of.setdefault(value, len(number_of)) for value in values)
         return Domains(np.fromiter(found, np.intp, len(table)))
 
     return session.snapshot.memory.recall(table.static_version, "domains", label, look)
@@ -79,7 +79,7 @@ class DomainCount:
         counts = self.per_domain()
         return self.match_count.rows.at(rows) if counts is None else counts.at(self.domains.of_row[rows])
 
-    def here(self, row: int) -> int:
+    def here(self, row: NodeRow) -> int:
         """The same for one node."""
         counts = self.per_domain()
         return self.match_count.rows[row] if counts is None else counts[int(self.domains.of_row[row])]
@@ -87,7 +87,7 @@ class DomainCount:
     def rows(self) -> NDArray[np.intp]:
         """The nodes in whose domain there is such a pod."""
         counts = self.per_domain()
-        return self.match_count.rows.places() if counts is None else self.domains.rows_in(counts.places())
+        return self.match_count.rows.indexes() if counts is None else self.domains.rows_in(counts.indexes())
 
     def is_anywhere(self) -> bool:
         """Whether some domain has such a pod."""
@@ -116,7 +116,7 @@ class DomainCount:
 
     def _count(self) -> Counts:
         counts = Counts(len(self.domains) + 1)
-        for row in self.match_count.rows.places().tolist() if self.match_count.total else ():
+        for row in self.match_count.rows.indexes().tolist() if self.match_count.total else ():
             domain = int(self.domains.of_row[row])
             if domain != NONE and (self._eligible is None or self._eligible[row]):
                 counts.add(domain, self.match_count.rows[row])

@@ -14,6 +14,7 @@ import numpy as np
 
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.fragmentation import FreeGpus
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import MAX_DENSITY
 
@@ -53,7 +54,7 @@ class LeastFragmentation(NodeScorer):
         steps += MAX_DENSITY / 2
         return steps
 
-    def choose(self, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str]:
+    def choose(self, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> Sequence[str]:
         """The shared ones among a node's best devices: see `DeviceChoice`."""
         share = pod_class.share
         assert share is not None

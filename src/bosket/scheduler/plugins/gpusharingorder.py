@@ -11,6 +11,7 @@ import numpy as np
 
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import GPU_SHARING
@@ -46,7 +47,7 @@ class _HasRoom(NodeScorer):
             return np.zeros(len(self._shared.sizes))[rows]
         return np.where(self._shared.have_room(pod_class.share, rows), GPU_SHARING, 0.0)
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         if not self._shared or _wants_whole(pod_class):
             return 0.0
         return GPU_SHARING if self._shared.with_room(pod_class.share, row) else 0.0

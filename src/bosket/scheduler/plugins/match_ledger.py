@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from bosket.scheduler.framework.extension import PlacementListener
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS, MatchKey
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.counts import Counts
@@ -27,7 +28,7 @@ class MatchCount:
         self.total = 0
         self.log: list[tuple[int, int]] = []  #: row and change
 
-    def add(self, row: int, change: int) -> None:
+    def add(self, row: NodeRow, change: int) -> None:
         self.rows.add(row, change)
         self.total += change
         self.log.append((row, change))
@@ -48,7 +49,7 @@ class MatchLedger(PlacementListener):
             found = self._match_counts[match_key] = self._make(match_key)
         return found
 
-    def arrived(self, task: Task, row: int) -> None:
+    def arrived(self, task: Task, row: NodeRow) -> None:
         match_keys = task.pod_class.match_keys
         if match_keys is NO_MATCH_KEYS:
             return
@@ -60,7 +61,7 @@ class MatchLedger(PlacementListener):
         for match_key in match_keys.staying:
             self.match_count(match_key).add(row, 1)
 
-    def left(self, task: Task, row: int) -> None:
+    def left(self, task: Task, row: NodeRow) -> None:
         match_keys = task.pod_class.match_keys
         if match_keys is NO_MATCH_KEYS:
             return
@@ -83,7 +84,7 @@ class MatchLedger(PlacementListener):
         return match_count
 
 
-def is_evicted(session: Session, task: Task, row: int) -> bool:
+def is_evicted(session: Session, task: Task, row: NodeRow) -> bool:
     """Of a task that leaves: whether it does so by eviction; otherwise a placement of this cycle is undone."""
     assert task.group is not None
     job = session.jobs.state(session.snapshot.jobs[task.group])

@@ -15,6 +15,7 @@ from bosket.scheduler.configuration.configuration import Configuration, Configur
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Scenario
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_USED
 
@@ -68,7 +69,7 @@ class MinRuntime:
             path = tree.paths[victim]
             if self._method == "lca":
                 theirs = set(tree.paths[preemptor])
-                common = next((place for place, row in enumerate(path) if row in theirs), len(path))
+                common = next((depth for depth, row in enumerate(path) if row in theirs), len(path))
                 path = path[max(0, common - 1) :]
             return _first(said, path, self._reclaim)
 
@@ -83,7 +84,7 @@ class _Protection:
     def __init__(self, session: Session, min_runtime: Callable[[int, int], float]) -> None:
         self._session, self._min_runtime = session, min_runtime
 
-    def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
+    def takes_from(self, preemptor: JobState, queue_row: QueueRow) -> bool:
         del preemptor, queue_row
         return True
 

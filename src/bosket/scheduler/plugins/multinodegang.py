@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bosket.scheduler.framework.extension import GatheredVictims
-from bosket.scheduler.framework.job_state import NOWHERE
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NOWHERE
 
 
 class MultiNodeGang:

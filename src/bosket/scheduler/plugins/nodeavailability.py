@@ -9,6 +9,7 @@ import numpy as np
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import AVAILABILITY
 
@@ -38,5 +39,5 @@ class _FitsNow(NodeScorer):
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return np.asarray(self._ledger.fit_idle(pod_class, rows) * AVAILABILITY)
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         return AVAILABILITY if self._ledger.fits_idle(pod_class, row) else 0.0

@@ -20,8 +20,8 @@ from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.fragmentation import FreeGpus
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.resource import CPU, GPU
+from bosket.scheduler.model.node import NodeRow, NodeTable
+from bosket.scheduler.model.resource import CPU, GPU, ResourceIndex
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.fixed_mix import fixed_mix
 from bosket.scheduler.plugins.fragmentation import LeastFragmentation
@@ -34,21 +34,21 @@ class NodePlacement:
     """Chooses the strategy per resource."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
-        self._strategies = {place: arguments.get(name, "binpack") for name, place in (("gpu", GPU), ("cpu", CPU))}
+        self._strategies = {resource: arguments.get(name, "binpack") for name, resource in (("gpu", GPU), ("cpu", CPU))}
         self._mix = fixed_mix(arguments["podMix"]) if arguments.get("podMix") else None
         self._by_fragmentation = self._strategies[GPU] == "fragmentation"
-        for place, strategy in self._strategies.items():
-            if strategy in ("binpack", "spread") or (place == GPU and self._by_fragmentation):
+        for resource, strategy in self._strategies.items():
+            if strategy in ("binpack", "spread") or (resource == GPU and self._by_fragmentation):
                 continue
             if strategy == "fragmentation":
                 raise ConfigurationError("plugin nodeplacement: 'fragmentation' is a strategy for 'gpu', not for 'cpu'")
-            known = "'binpack', 'spread' nor 'fragmentation'" if place == GPU else "'binpack' nor 'spread'"
+            known = "'binpack', 'spread' nor 'fragmentation'" if resource == GPU else "'binpack' nor 'spread'"
             raise ConfigurationError(f"plugin nodeplacement: {strategy!r} is neither {known}")
 
     def open(self, session: Session) -> None:
         scorers: dict[int, NodeScorer] = {
-            place: _Spread(session.nodes, place) if strategy == "spread" else _BinPack(session.nodes, place)
-            for place, strategy in self._strategies.items()
+            resource: _Spread(session.nodes, resource) if strategy == "spread" else _BinPack(session.nodes, resource)
+            for resource, strategy in self._strategies.items()
         }
         if self._by_fragmentation:
             mix = self._mix if self._mix is not None else session.snapshot.pod_mix
@@ -76,7 +76,7 @@ class _ByResource(NodeScorer):
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return self._for(pod_class).scores(pod_class, rows)
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         return self._for(pod_class).score(pod_class, row)
 
 
@@ -88,9 +88,9 @@ class _BinPack(NodeScorer):
     happens on another node.
     """
 
-    def __init__(self, ledger: NodeLedger, place: int) -> None:
-        self._ledger, self._place = ledger, place
-        total = ledger.table.allocatable[place]
+    def __init__(self, ledger: NodeLedger, resource: ResourceIndex) -> None:
+        self._ledger, self._resource = ledger, resource
+        total = ledger.table.allocatable[resource]
         self._has = total > 0
         self._all_have = bool(self._has.all())
         self._most = float(total.max()) if total.size and total.max() > 0 else 1.0
@@ -101,32 +101,32 @@ class _BinPack(NodeScorer):
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         del pod_class
-        scores: Scores = MAX_DENSITY * (1 - self._ledger.free()[self._place, rows] / self._most)
+        scores: Scores = MAX_DENSITY * (1 - self._ledger.free()[self._resource, rows] / self._most)
         return scores if self._all_have else scores * self._has[rows]
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         del pod_class
-        free = self._ledger.idle_at[self._place, row] + self._ledger.releasing_at[self._place, row]
+        free = self._ledger.idle_at[self._resource, row] + self._ledger.releasing_at[self._resource, row]
         return MAX_DENSITY * (1 - free / self._most) if self._has[row] else 0.0
 
 
 class _Spread(NodeScorer):
     """The larger the free part of a node the better. Of GPUs a node has as many as its label says, if it says so."""
 
-    def __init__(self, ledger: NodeLedger, place: int) -> None:
-        self._ledger, self._place = ledger, place
-        self._total = _gpu_counts(ledger.table) if place == GPU else ledger.table.allocatable[place]
+    def __init__(self, ledger: NodeLedger, resource: ResourceIndex) -> None:
+        self._ledger, self._resource = ledger, resource
+        self._total = _gpu_counts(ledger.table) if resource == GPU else ledger.table.allocatable[resource]
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         del pod_class
-        free = self._ledger.idle[self._place, rows] + self._ledger.releasing[self._place, rows]
+        free = self._ledger.idle[self._resource, rows] + self._ledger.releasing[self._resource, rows]
         total = self._total[rows]
         return np.asarray(np.divide(free, total, out=np.zeros_like(free), where=total > 0))
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         del pod_class
         total = float(self._total[row])
-        free = self._ledger.idle_at[self._place, row] + self._ledger.releasing_at[self._place, row]
+        free = self._ledger.idle_at[self._resource, row] + self._ledger.releasing_at[self._resource, row]
         return free / total if total > 0 else 0.0
 
 

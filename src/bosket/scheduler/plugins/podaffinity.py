@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.pod_affinity import AffinityTerm, PodSelector, Role
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, DomainCount, domains_of
@@ -60,7 +61,7 @@ class _Neighbourhood(NodeScorer):
             total = total + weight * count.at(rows)
         return POD_AFFINITY * total
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         return POD_AFFINITY * sum(weight * count.here(row) for weight, count in self._of(pod_class))
 
     def _of(self, pod_class: PodClass) -> list[tuple[int, DomainCount]]:

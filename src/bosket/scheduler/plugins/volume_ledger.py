@@ -19,6 +19,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.extension import PlacementListener
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.volume import Contest, Offer, OpenClaim
 from bosket.scheduler.plugins.attached_volumes import AttachedVolumes
@@ -37,7 +38,7 @@ class Choice(NamedTuple):
 class Settled:
     """A claim that several pods use, since the first of them was placed."""
 
-    row: int
+    row: NodeRow
     volume: str  #: empty when one is made
     users: int
 
@@ -58,8 +59,8 @@ class VolumeLedger(PlacementListener):
         self._used: Counter[str] = Counter()  # by room: bytes that are about to be made
         self._known_rooms: set[str] = set()
         self._settled: dict[ObjectKey, Settled] = {}
-        self._given: dict[tuple[Task, int], Choice] = {}
-        self._going: set[tuple[Task, int]] = set()  # evicted in this cycle, with the row where they are
+        self._given: dict[tuple[Task, NodeRow], Choice] = {}
+        self._going: set[tuple[Task, NodeRow]] = set()  # evicted in this cycle, with the row where they are
         self.slots = AttachedVolumes(session)
         session.extensions.placement_listeners.add(self)
         session.extensions.bind_details.add(self._tell)
@@ -82,13 +83,13 @@ class VolumeLedger(PlacementListener):
                 return result
             contested = result & ~np.logical_and.reduce([view.made[rows] for view in views])
             for at in np.flatnonzero(contested).tolist():  # where one claim may take what another needs
-                result[at] = self._choose(contest, int(rows[at])) is not None
+                result[at] = self._choose(contest, NodeRow(int(rows[at]))) is not None
             return result
         return np.array([self._choose(contest, row) is not None for row in rows.tolist()], dtype=bool)
 
     # Placements
 
-    def arrived(self, task: Task, row: int) -> None:
+    def arrived(self, task: Task, row: NodeRow) -> None:
         contest = task.pod_class.contest
         if contest is None:
             return
@@ -101,7 +102,7 @@ class VolumeLedger(PlacementListener):
             self._given[task, row] = choice
             self._take(contest, choice, row)
 
-    def left(self, task: Task, row: int) -> None:
+    def left(self, task: Task, row: NodeRow) -> None:
         contest = task.pod_class.contest
         if contest is None:
             return
@@ -113,14 +114,14 @@ class VolumeLedger(PlacementListener):
         if choice is not None:
             self._give_back(contest, choice)
 
-    def _tell(self, bind: Bind, row: int) -> Bind:
+    def _tell(self, bind: Bind, row: NodeRow) -> Bind:
         choice = self._given.get((bind.task, row))
         if choice is None:
             return bind
         chosen = zip(bind.task.storage.open, choice.volumes, strict=True)
         return msgspec.structs.replace(bind, volumes=tuple((claim.name, volume) for claim, volume in chosen))
 
-    def _take(self, contest: Contest, choice: Choice, row: int) -> None:
+    def _take(self, contest: Contest, choice: Choice, row: NodeRow) -> None:
         for claim, volume in zip(contest.open, choice.volumes, strict=True):
             settled = self._settlement(claim)
             if settled is not None:
@@ -158,7 +159,7 @@ class VolumeLedger(PlacementListener):
 
     # Choosing
 
-    def _choose(self, contest: Contest, row: int) -> Choice | None:
+    def _choose(self, contest: Contest, row: NodeRow) -> Choice | None:
         """For each claim the smallest volume that suits it, else one that is made; None if that can't be."""
         volumes: list[str] = []
         made: dict[str, list[OfferView]] = {}
@@ -181,7 +182,7 @@ class VolumeLedger(PlacementListener):
             return None
         return Choice(tuple(volumes), tuple(each for each in rooms if each is not None))
 
-    def _shares(self, claim: OpenClaim, settled: Settled, row: int) -> bool:
+    def _shares(self, claim: OpenClaim, settled: Settled, row: NodeRow) -> bool:
         """Whether the node reaches what the claim got for another pod. Of a volume that isn't made yet that is known
         of one node alone; where it may be used on several, it is expected to be within reach wherever it could be made.
         """
@@ -190,7 +191,7 @@ class VolumeLedger(PlacementListener):
         selector = next(each.reach for each in claim.offer.volumes if each.name == settled.volume)
         return row in self._reach.rows(selector)
 
-    def _room_for(self, views: list[OfferView], row: int) -> tuple[str, int] | None:
+    def _room_for(self, views: list[OfferView], row: NodeRow) -> tuple[str, int] | None:
         """A room out of which all these volumes of one class can be made."""
         total, largest = sum(view.offer.size for view in views), max(view.offer.size for view in views)
         view = views[0]

@@ -1,6 +1,6 @@
-"""An offer of volumes seen over the nodes of one session: which volumes are within reach where, and what can be made.
+"""OfferView: an offer of volumes over all nodes: which free volumes each node reaches, and where one can be made.
 
-Volumes that the same nodes reach form a shelf: local disks one per node, disks of a zone one per zone.
+Volumes that the same nodes reach are one `FreeVolumes`: local disks of a node, disks of a zone.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from bosket.api.core import NodeSelector
 from bosket.kube.node_selector import node_test
 from bosket.kube.selector import Selector
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.volume import FreeVolume, Offer
 from bosket.scheduler.state.volumes.places import one_label, place_test
 
 NodeRows = NDArray[np.intp]
 
 
-class Shelf:
-    """Volumes that the same nodes reach, the smallest first."""
+class FreeVolumes:
+    """Free volumes that the same nodes reach, the smallest first."""
 
     __slots__ = ("_first", "_seen", "rows", "volumes")
 
@@ -33,7 +33,7 @@ class Shelf:
         self._first = 0
 
     def first(self, taken: Collection[str], version: int) -> int:
-        """The place of the first that isn't taken; `version` changes with what is."""
+        """The index of the first volume that is not taken; `version` changes whenever `taken` does."""
         if self._seen != version:
             self._seen = version
             volumes = self.volumes
@@ -89,16 +89,16 @@ class OfferView:
     def __init__(self, session: Session, reach: Reach, offer: Offer) -> None:
         self.offer = offer
         self._nodes = len(session.snapshot.nodes)
-        shelves: dict[NodeSelector | None, Shelf] = {}
+        by_reach: dict[NodeSelector | None, FreeVolumes] = {}
         for volume in offer.volumes:
-            shelf = shelves.get(volume.reach)
-            if shelf is None:
-                shelf = shelves[volume.reach] = Shelf(reach.rows(volume.reach))
-            shelf.volumes.append(volume)
-        self._shelves = list(shelves.values())
-        self._everywhere = [each for each in self._shelves if len(each.rows) == self._nodes]
-        self._at: dict[int, list[Shelf]] = {}
-        for each in self._shelves:
+            group = by_reach.get(volume.reach)
+            if group is None:
+                group = by_reach[volume.reach] = FreeVolumes(reach.rows(volume.reach))
+            group.volumes.append(volume)
+        self._groups = list(by_reach.values())
+        self._everywhere = [each for each in self._groups if len(each.rows) == self._nodes]
+        self._at: dict[int, list[FreeVolumes]] = {}
+        for each in self._groups:
             if len(each.rows) < self._nodes:
                 for row in each.rows.tolist():
                     self._at.setdefault(row, []).append(each)
@@ -108,15 +108,15 @@ class OfferView:
     def satisfied(self, taken: Collection[str], version: int) -> Mask:
         """Nodes where the offer can be taken up, were it the only one."""
         result = self.made.copy()
-        for shelf in self._shelves:
-            if shelf.first(taken, version) < len(shelf.volumes):
-                result[shelf.rows] = True
+        for group in self._groups:
+            if group.first(taken, version) < len(group.volumes):
+                result[group.rows] = True
         return result
 
-    def best(self, row: int, taken: Collection[str], version: int, but: Collection[str]) -> FreeVolume | None:
+    def best(self, row: NodeRow, taken: Collection[str], version: int, but: Collection[str]) -> FreeVolume | None:
         """The smallest volume within reach that isn't taken, the first by name of several."""
-        shelves = self._everywhere + self._at.get(row, [])
-        firsts = (next((v for v in shelf.free(taken, version) if v.name not in but), None) for shelf in shelves)
+        groups = self._everywhere + self._at.get(row, [])
+        firsts = (next((v for v in group.free(taken, version) if v.name not in but), None) for group in groups)
         return min((each for each in firsts if each is not None), key=lambda v: (v.size, v.name), default=None)
 
 

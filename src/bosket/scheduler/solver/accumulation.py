@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from bosket.scheduler.framework.job_state import NOWHERE
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import NOWHERE, Mask
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Amounts2D
-from bosket.scheduler.model.resource import GPU, PODS
+from bosket.scheduler.model.node import NOWHERE, Amounts2D, NodeRow, rows_in
+from bosket.scheduler.model.resource import GPU, PODS, ResourceIndex
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.solver.eviction import next_to_evict, victim_of
 
@@ -37,9 +37,9 @@ class _CheapestMoves:
         self._session = session
         self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
         self.chosen: dict[Batch, None] = {}
-        self._on: dict[int, list[Batch]] = {}
+        self._on: dict[NodeRow, list[Batch]] = {}
         # Often there is room for everybody, and those who run don't matter: there may be thousands of them. Where some
-        # of them are protected they are asked in any case, because the first who objects is told to the job.
+        # of them are protected they are asked in any case, because the job's status names the first objection.
         self._running: Iterable[JobState] | None = running
         self._movable = self._find_movable(running) if session.limits.has_budgets else np.zeros((0, 0))
 
@@ -63,13 +63,13 @@ class _CheapestMoves:
         there = allowed & self._fits(pod_class, self._free)
         if there.any():
             free_gpus = np.where(there, self._free[GPU], np.inf)
-            self._take(pod_class, int(free_gpus.argmin()))
+            self._take(pod_class, NodeRow(int(free_gpus.argmin())))
             return True
         if self._running is not None:  # before anybody is moved, so that all of them are where they were
             self._movable = self._find_movable(self._running)
-        best: tuple[int, int] | None = None
+        best: tuple[int, NodeRow] | None = None
         moves: list[Batch] = []
-        for row in np.flatnonzero(allowed & self._fits(pod_class, self._free + self._movable)).tolist():
+        for row in rows_in(allowed & self._fits(pod_class, self._free + self._movable)):
             needed = self._moves(pod_class, row, at_most=best[0] if best else None)
             if needed is not None:
                 cost = sum(len(batch.tasks) for batch in needed)
@@ -82,10 +82,10 @@ class _CheapestMoves:
         self._take(pod_class, best[1])
         return True
 
-    def _moves(self, pod_class: PodClass, row: int, at_most: int | None) -> list[Batch] | None:
+    def _moves(self, pod_class: PodClass, row: NodeRow, at_most: int | None) -> list[Batch] | None:
         """Who must go from a node; None when that doesn't help, or costs more tasks than allowed."""
         free = self._free[:, row].tolist()
-        short = {place: amount - free[place] for place, amount in pod_class.holds if free[place] < amount}
+        short = {resource: amount - free[resource] for resource, amount in pod_class.holds if free[resource] < amount}
         result: list[Batch] = []
         cost = 0
         candidates = [batch for batch in self._on.get(row, ()) if batch not in self.chosen]
@@ -96,22 +96,22 @@ class _CheapestMoves:
             if at_most is not None and cost > at_most:
                 return None
             result.append(batch)
-            for place, amount in self._freed(batch, row):
-                if place in short:
-                    short[place] -= amount
+            for resource, amount in self._freed(batch, row):
+                if resource in short:
+                    short[resource] -= amount
         return None if any(missing > 0 for missing in short.values()) else result
 
-    def _cost_here(self, batch: Batch, row: int, short: Mapping[int, float]) -> tuple[float, str]:
+    def _cost_here(self, batch: Batch, row: NodeRow, short: Mapping[ResourceIndex, float]) -> tuple[float, str]:
         """Tasks that go for what becomes free on the node of what is missing there; by name on a tie."""
-        freed: dict[int, float] = {}
-        for place, amount in self._freed(batch, row):
-            freed[place] = freed.get(place, 0.0) + amount
-        covered = sum(min(1.0, freed.get(place, 0.0) / missing) for place, missing in short.items())
+        freed: dict[ResourceIndex, float] = {}
+        for resource, amount in self._freed(batch, row):
+            freed[resource] = freed.get(resource, 0.0) + amount
+        covered = sum(min(1.0, freed.get(resource, 0.0) / missing) for resource, missing in short.items())
         return len(batch.tasks) / covered if covered else math.inf, batch.tasks[0].uid
 
     @staticmethod
-    def _freed(batch: Batch, row: int) -> Iterator[tuple[int, float]]:
-        """(place, amount) of what the batch's tasks hold on a node."""
+    def _freed(batch: Batch, row: NodeRow) -> Iterator[tuple[ResourceIndex, float]]:
+        """By resource index, what the batch's tasks hold on a node."""
         for task in batch.tasks:
             if batch.job.placement(task).row == row:
                 yield from task.pod_class.holds
@@ -121,17 +121,17 @@ class _CheapestMoves:
         for task in batch.tasks:
             row = batch.job.placement(task).row
             self._give(self._free, task, row)
-            for place, amount in task.pod_class.holds:
-                self._movable[place, row] -= amount
+            for resource, amount in task.pod_class.holds:
+                self._movable[resource, row] -= amount
 
     @staticmethod
-    def _give(amounts: Amounts2D, task: Task, row: int) -> None:
-        for place, amount in task.pod_class.holds:
-            amounts[place, row] += amount
+    def _give(amounts: Amounts2D, task: Task, row: NodeRow) -> None:
+        for resource, amount in task.pod_class.holds:
+            amounts[resource, row] += amount
 
-    def _take(self, pod_class: PodClass, row: int) -> None:
-        for place, amount in pod_class.holds:
-            self._free[place, row] -= amount
+    def _take(self, pod_class: PodClass, row: NodeRow) -> None:
+        for resource, amount in pod_class.holds:
+            self._free[resource, row] -= amount
 
     @staticmethod
     def _fits(pod_class: PodClass, free: Amounts2D) -> np.ndarray:

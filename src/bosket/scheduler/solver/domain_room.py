@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
@@ -54,7 +55,7 @@ class DomainRoom:
             for level, demands in zip(levels, by_level.values(), strict=True)
         ]
 
-    def add(self, row: int, gpus: float) -> None:
+    def add(self, row: NodeRow, gpus: float) -> None:
         """So many are freed on a node."""
         for each in self._levels:
             domain = each.of_row[row]
@@ -129,9 +130,9 @@ def _gpus(session: Session, *, at_best: bool) -> NDArray[np.float64]:
     """(node,): idle or being released, or all there are; parts of shared GPUs and of partitioned ones included."""
     nodes, every = session.nodes, session.snapshot.nodes.allocatable
     found = every[GPU] if at_best else nodes.free_gpus()
-    for place, name in enumerate(session.snapshot.resource_names):
+    for resource, name in enumerate(session.snapshot.resource_names):
         if parts := mig_gpus(name):
-            found = found + (every[place] if at_best else nodes.idle[place] + nodes.releasing[place]) * parts
+            found = found + (every[resource] if at_best else nodes.idle[resource] + nodes.releasing[resource]) * parts
     return found
 
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
+from bosket.scheduler.model.node import NOWHERE
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, Task
 

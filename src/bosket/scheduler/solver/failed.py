@@ -13,10 +13,10 @@ from collections.abc import Hashable, Iterable
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.model.resource import Vector
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.solver.job_kind import JobKinds, waiting_at_first
 
-Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, by the class's number
+Makeup = tuple[tuple[ClassIndex, int], ...]  #: how many pending tasks of which class
 
 
 class FailedJobs:
@@ -62,7 +62,7 @@ def _makeup(job: JobState) -> Hashable:
     return job.job.topologies(), _numbered(waiting.values()), _numbered(waiting_at_first(job))
 
 
-def _alone(job: JobState) -> tuple[int, int] | None:
+def _alone(job: JobState) -> tuple[ClassIndex, int] | None:
     """The class and the number of a job's tasks, where that is all there is to compare: of most jobs it is."""
     only = job.job.pod_sets[0]
     if only.only_class is None or len(only.pending) != len(only.tasks) or job.next_alike() is None:

@@ -10,6 +10,7 @@ from operator import itemgetter
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Turns
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.solver.eviction import Victim, victim_of
 from bosket.scheduler.solver.room import Held, Holdings
@@ -26,20 +27,20 @@ class JobTable:
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session = session
         self._keys: dict[JobState, SortKey] = {}
-        self.by_queue: dict[int, Entries] = {}
+        self.by_queue: dict[QueueRow, Entries] = {}
         for job in jobs:
             key = self._keys[job] = session.orders.job_key(job)
             self.by_queue.setdefault(job.queue_row, []).append((key, job))
         for entries in self.by_queue.values():
             entries.sort(key=_key)
-        self._runs: dict[int, list[int]] = {}  # of queues that were asked about since they changed
-        self._requests: dict[int, list[QueueAmounts]] = {}
+        self._runs: dict[QueueRow, list[int]] = {}  # of queues that were asked about since they changed
+        self._requests: dict[QueueRow, list[QueueAmounts]] = {}
         self._changed = set(self.by_queue)  # queues whose requests aren't known
-        self._versions: dict[int, int] = {}  # of queues, and of those above them
-        self._children: dict[int, dict[int, None]] = {}
+        self._versions: dict[QueueRow, int] = {}  # of queues, and of those above them
+        self._children: dict[QueueRow, dict[QueueRow, None]] = {}
         for row in sorted(self.by_queue):
             self._add_to_tree(row)
-        self._holdings: dict[int, Holdings] = {}  # by queue, of those that were asked for
+        self._holdings: dict[QueueRow, Holdings] = {}  # by queue, of those that were asked for
 
     def renew(self, job: JobState, *, keep: bool) -> None:
         """The job changed; unless it is kept it no longer belongs here."""
@@ -54,16 +55,16 @@ class JobTable:
             self._add_to_tree(job.queue_row)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
-            place = bisect_left(entries, before, key=_key)
-            del entries[place]
+            position = bisect_left(entries, before, key=_key)
+            del entries[position]
             if requests:
-                del requests[place]
+                del requests[position]
         if keep:
             key = self._keys[job] = self._session.orders.job_key(job)
-            place = bisect_right(entries, key, key=_key)
-            entries.insert(place, (key, job))
+            position = bisect_right(entries, key, key=_key)
+            entries.insert(position, (key, job))
             if requests is not None:
-                requests.insert(place, job.next_request())
+                requests.insert(position, job.next_request())
                 self._requests[job.queue_row] = requests
 
     def find_requests(self) -> None:
@@ -73,20 +74,20 @@ class JobTable:
             self._requests[row] = [job.next_request() for _, job in self.by_queue[row]]
         self._changed.clear()
 
-    def _add_to_tree(self, row: int) -> None:
+    def _add_to_tree(self, row: QueueRow) -> None:
         tree = self._session.snapshot.queues
         for child in tree.paths[row]:
             self._children.setdefault(tree.parents[child], {})[child] = None
 
-    def children(self, row: int) -> Collection[int]:
+    def children(self, row: QueueRow) -> Collection[QueueRow]:
         """Queues directly below one that hold jobs of the table, or held some, or have such queues below them."""
         return self._children.get(row, ())
 
-    def version(self, row: int) -> int:
+    def version(self, row: QueueRow) -> int:
         """Changes whenever a job of the queue, or of one below it, does."""
         return self._versions.get(row, 0)
 
-    def held(self, row: int) -> Held:
+    def held(self, row: QueueRow) -> Held:
         """What the active tasks of all jobs of a queue hold. Asked while nothing is being simulated."""
         found = self._holdings.get(row)
         if found is None:
@@ -95,11 +96,11 @@ class JobTable:
                 found.renew(job, keep=True)
         return found.held()
 
-    def requests(self, row: int) -> list[QueueAmounts]:
+    def requests(self, row: QueueRow) -> list[QueueAmounts]:
         """What each job of a queue asks for next; as of `find_requests`."""
         return self._requests.get(row, [])
 
-    def runs(self, row: int) -> list[int]:
+    def runs(self, row: QueueRow) -> list[int]:
         """For each job of a queue, where the run of those ends that ask for the same; as of `find_requests`."""
         found = self._runs.get(row)
         if found is None:
@@ -118,7 +119,7 @@ def _ends_of_runs(values: Sequence[object]) -> list[int]:
 class VictimOrder:
     """Victims, the last in order first: of the queue that has the most to give, its least important job."""
 
-    def __init__(self, session: Session, candidates: Mapping[int, Entries]) -> None:
+    def __init__(self, session: Session, candidates: Mapping[QueueRow, Entries]) -> None:
         self._session = session
         leaves = {row: _Victims(list(entries)) for row, entries in candidates.items()}
         self._turns = Turns(session, leaves, worst_first=True)
@@ -138,7 +139,7 @@ class VictimOrder:
         leaf.push(self._session.orders.job_key(victim.state), victim)
         self._turns.gave(row, leaf)
 
-    def _emptied(self, row: int) -> _Victims:
+    def _emptied(self, row: QueueRow) -> _Victims:
         return self._turns.all_leaves[row]
 
 

@@ -113,8 +113,8 @@ class _Pruning:
         if self._is_in_effect:
             self._best.statement.discard()
             self._is_in_effect = False
-        place = {batch: number for number, batch in enumerate(victims)}
-        needless.sort(key=lambda each: (-len(each.tasks), -self._rules.work_lost(each), -place[each]))
+        position = {batch: number for number, batch in enumerate(victims)}
+        needless.sort(key=lambda each: (-len(each.tasks), -self._rules.work_lost(each), -position[each]))
         most = self._most_without(needless)
         return (len(most) > 1 and self._works_without(most)) or any(map(self._works_without, _chunks(needless)))
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.class_view import ClassView
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Amounts2D, Mask
+from bosket.scheduler.model.node import NOWHERE, Amounts2D, Mask, NodeRow
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
@@ -37,20 +37,20 @@ class Held(NamedTuple):
     """What some tasks hold on their nodes."""
 
     rows: NDArray[np.intp]  #: of the nodes, each once
-    amounts: Amounts2D  #: (resource, place in `rows`)
+    amounts: Amounts2D  #: (resource, position in `rows`)
 
 
 class _Part(NamedTuple):
     """What is held on some nodes."""
 
     rows: NDArray[np.intp]
-    places: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
+    cells: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
     amounts: Amounts
 
 
 def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     """What the nodes of these tasks would have more of without them. Tasks on nodes that aren't ours don't count."""
-    by_row: dict[int, list[float]] = {}
+    by_row: dict[NodeRow, list[float]] = {}
     resources, shared = len(session.nodes.idle), session.nodes.shared
     for job, task in victims:
         placement = job.placement(task)
@@ -83,7 +83,7 @@ class Holdings:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._of_job: dict[JobState, Held] = {}
-        self._place_of: dict[int, int] = {}  # of a node's row, in the arrays
+        self._column_of: dict[int, int] = {}  # of a node's row, in the arrays
         self._rows = np.zeros(0, dtype=np.intp)
         self._amounts: Amounts2D = np.zeros((len(session.nodes.idle), 0))
         self._held: Held | None = None
@@ -98,24 +98,24 @@ class Holdings:
         for job, keep in self._changed.items():
             before = self._of_job.pop(job, None)
             if before is not None:
-                self._amounts[:, self._places(before.rows)] -= before.amounts
+                self._amounts[:, self._columns(before.rows)] -= before.amounts
             if keep:
                 held = self._of_job[job] = held_by_job(self._session, job)
-                places = self._places(held.rows)
-                self._amounts[:, places] += held.amounts
+                columns = self._columns(held.rows)
+                self._amounts[:, columns] += held.amounts
         self._changed.clear()
         if self._held is None:
             there = self._amounts[PODS] > ROUNDING  # nodes that everybody has left are no longer among them
             self._held = Held(self._rows[there], self._amounts[:, there])
         return self._held
 
-    def _places(self, rows: NDArray[np.intp]) -> list[int]:
-        known = self._place_of
-        places = [known.setdefault(row, len(known)) for row in rows.tolist()]
+    def _columns(self, rows: NDArray[np.intp]) -> list[int]:
+        known = self._column_of
+        columns = [known.setdefault(row, len(known)) for row in rows.tolist()]
         if (more := len(known) - len(self._rows)) > 0:
             self._rows = np.fromiter(known, dtype=np.intp, count=len(known))
             self._amounts = np.concatenate([self._amounts, np.zeros((len(self._amounts), more))], axis=1)
-        return places
+        return columns
 
 
 def free_amounts(session: Session) -> Amounts2D:
@@ -158,8 +158,8 @@ class Room:
         if known is None:
             inside = self._concerned[held.rows]
             rows, amounts = (held.rows[inside], held.amounts[:, inside]) if not inside.all() else held
-            places = (np.arange(len(amounts))[:, None] * self._free.shape[1] + rows).ravel()
-            known = self._known[id(held)] = (held, _Part(rows, places, amounts.ravel()) if len(rows) else None)
+            cells = (np.arange(len(amounts))[:, None] * self._free.shape[1] + rows).ravel()
+            known = self._known[id(held)] = (held, _Part(rows, cells, amounts.ravel()) if len(rows) else None)
         return known[1]
 
     def add(self, held: Held) -> None:
@@ -179,11 +179,11 @@ class Room:
         if not parts:
             return NO_ROWS
         if len(parts) == 1:
-            rows, places, amounts = parts[0]
-            free.reshape(-1)[places] += amounts
+            rows, cells, amounts = parts[0]
+            free.reshape(-1)[cells] += amounts
         else:
-            rows, places, amounts = map(np.concatenate, zip(*parts, strict=True))
-            np.add.at(free.reshape(-1), places, amounts)  # several of them may be on one node
+            rows, cells, amounts = map(np.concatenate, zip(*parts, strict=True))
+            np.add.at(free.reshape(-1), cells, amounts)  # several of them may be on one node
             there = np.zeros(len(usable), dtype=bool)
             there[rows] = True
             rows = np.flatnonzero(there)
@@ -306,7 +306,7 @@ class Prospect:
     def __init__(self, session: Session, pending: Sequence[Task], on: Mask) -> None:
         """`on`: nodes that may be used."""
         self._session = session
-        self._single: list[tuple[ClassView, list[int]]] = []  # with the nodes that may still take one pod
+        self._single: list[tuple[ClassView, list[NodeRow]]] = []  # with the nodes that may still take one pod
         self._counted: list[tuple[PodClass, int, NDArray[np.intp]]] = []
         for pod_class, count in Counter(task.pod_class for task in pending).items():
             view = session.views.of(pod_class)
@@ -328,7 +328,7 @@ class Prospect:
         return float(np.maximum(slots, 0.0).sum())
 
 
-def _has_node(view: ClassView, rows: list[int]) -> bool:
+def _has_node(view: ClassView, rows: list[NodeRow]) -> bool:
     """Whether one of these nodes takes a pod. Those that don't are dropped: they won't take one later either."""
     while rows:
         if view.takes(rows[-1]):

@@ -23,6 +23,7 @@ from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import EvictionRefused
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.search_statistics import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
@@ -94,7 +95,7 @@ class Search:
         *,
         branches: Branches,
         running: JobTable,
-        candidates: Mapping[int, Entries],
+        candidates: Mapping[QueueRow, Entries],
         validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
         budget: JobBudget,
     ) -> None:
@@ -183,7 +184,7 @@ class Search:
         return evicted < 2 or least_departures(self._session, pending, self._free, largest, evicted) >= evicted
 
     def counts(self, scenario: Scenario) -> Counts:
-        """What can be told about a scenario's victims without simulating anything; made before they go."""
+        """Counts about a scenario's victims, without simulating; computed before the victims are evicted."""
         known = self._counts.get(scenario.pending)
         if known is None:
             known = self._counts[scenario.pending] = Counts(self._room_for(scenario.pending), self._index)
@@ -368,7 +369,7 @@ class Search:
         return keys
 
 
-def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:
+def _without(candidates: Mapping[QueueRow, Entries], spared: Collection[ObjectKey]) -> Mapping[QueueRow, Entries]:
     """Those who may be victims, without those who took the job's place before."""
     if not spared:
         return candidates
@@ -405,9 +406,9 @@ def _feasible_nodes(session: Session, job: JobState) -> Mask:
         return np.ones(len(session.snapshot.nodes), dtype=bool)
     nodes = session.nodes
     some = (nodes.idle[GPU] > 0) | (nodes.releasing[GPU] > 0)
-    for place, name in enumerate(session.snapshot.resource_names):
+    for resource, name in enumerate(session.snapshot.resource_names):
         if mig_gpus(name):
-            some |= (nodes.idle[place] > 0) | (nodes.releasing[place] > 0)
+            some |= (nodes.idle[resource] > 0) | (nodes.releasing[resource] > 0)
     if nodes.shared:
         some |= nodes.idle[GPU] + nodes.shared.idle_parts() > 0
         some |= nodes.releasing[GPU] + nodes.shared.releasing_parts() > 0

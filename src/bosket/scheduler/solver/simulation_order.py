@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, Protocol
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.turns import ROOT, queue_order
+from bosket.scheduler.framework.turns import queue_order
+from bosket.scheduler.model.queue import ROOT, QueueRow
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 from bosket.scheduler.solver.order import Entries, JobTable, SortKey
 
@@ -55,7 +56,7 @@ class Ranks:
         #: by queue: keys by what it holds and what the first that waits asks for
         self._known: list[dict[tuple[QueueAmounts, QueueAmounts], RankKey]] = [{} for _ in self._names]
 
-    def key(self, row: int, request: QueueAmounts) -> RankKey:
+    def key(self, row: QueueRow, request: QueueAmounts) -> RankKey:
         known, basis = self._known[row], (self.accounts[row], request)
         key = known.get(basis)
         if key is None:
@@ -72,9 +73,9 @@ class Branches:
         self.ranks = Ranks(session)
         self.pending = pending
         self.tree = session.snapshot.queues
-        self._known: dict[int, Branch] = {}
+        self._known: dict[QueueRow, Branch] = {}
 
-    def branch(self, row: int) -> Branch:
+    def branch(self, row: QueueRow) -> Branch:
         """The branch of a queue as things stand. Accounts are replaced, not changed, and with a queue's all above it:
         the same object means that nothing below has changed either."""
         found, version = self._known.get(row), self.pending.version(row)
@@ -88,7 +89,7 @@ class Branch:
 
     __slots__ = ("_more", "account", "heads", "request", "version")
 
-    def __init__(self, branches: Branches, row: int, version: int) -> None:
+    def __init__(self, branches: Branches, row: QueueRow, version: int) -> None:
         self.account, self.version = branches.ranks.accounts[row], version
         self.heads: list[Head] = []
         self.request = NOTHING  #: of the first head, once that is known
@@ -107,7 +108,7 @@ class Branch:
         return self.heads[turn]
 
 
-def _leaf_heads(branches: Branches, row: int) -> Iterator[Head]:
+def _leaf_heads(branches: Branches, row: QueueRow) -> Iterator[Head]:
     requests, runs = branches.pending.requests(row), branches.pending.runs(row)
     at = 0
     while at < len(requests):
@@ -116,7 +117,7 @@ def _leaf_heads(branches: Branches, row: int) -> Iterator[Head]:
         at = runs[at]
 
 
-def _merged_heads(branches: Branches, row: int, children: Collection[int]) -> Iterator[Head]:
+def _merged_heads(branches: Branches, row: QueueRow, children: Collection[QueueRow]) -> Iterator[Head]:
     members = [member for child in children if not (member := _Still(branches.branch(child))).is_empty]
     heap = [(member.key(), member) for member in members]
     heapq.heapify(heap)
@@ -182,7 +183,7 @@ class _Leaf:
         "ours", "request",
     )  # fmt: skip
 
-    def __init__(self, branches: Branches, row: int, ours: Entries, excluded: Collection[JobState]) -> None:
+    def __init__(self, branches: Branches, row: QueueRow, ours: Entries, excluded: Collection[JobState]) -> None:
         self._ranks, self._row, self._table = branches.ranks, row, branches.pending
         self._pending, self._requests = self._table.by_queue.get(row, []), self._table.requests(row)
         self._ours, self._excluded = sorted(ours, key=_key, reverse=True), excluded
@@ -222,7 +223,7 @@ class _Parent:
 
     __slots__ = ("_heap", "_is_outdated", "_members", "_ranks", "_row", "is_empty", "ours", "request")
 
-    def __init__(self, ranks: Ranks, row: int, members: list[_Member], others: list[Branch] | None) -> None:
+    def __init__(self, ranks: Ranks, row: QueueRow, members: list[_Member], others: list[Branch] | None) -> None:
         """`members`: those with somebody who takes part; `others`: those without, if somebody waits in them; None where
         their turns don't matter, because everybody who takes part is below this queue."""
         self._ranks, self._row = ranks, row
@@ -288,8 +289,8 @@ class SimulationOrder:
     def __init__(self, branches: Branches, session: Session, taking_part: Mapping[JobState, SortKey | None]) -> None:
         """`taking_part`: with their keys in the order of jobs, where these are known already."""
         self._branches, self._taking_part = branches, taking_part
-        self._ours: dict[int, Entries] = {}
-        below: dict[int, dict[int, None]] = {}  # by queue: its children with somebody who takes part
+        self._ours: dict[QueueRow, Entries] = {}
+        below: dict[QueueRow, dict[QueueRow, None]] = {}  # by queue: its children with somebody who takes part
         for job, key in taking_part.items():
             row = job.queue_row
             ours = self._ours.get(row)
@@ -308,7 +309,7 @@ class SimulationOrder:
                 return job
         return None
 
-    def _parent(self, row: int, below: Mapping[int, Collection[int]], *, alone: bool) -> _Parent:
+    def _parent(self, row: QueueRow, below: Mapping[QueueRow, Collection[QueueRow]], *, alone: bool) -> _Parent:
         """`alone`: whether everybody who takes part is below this queue."""
         taking_part = below[row]
         alone_below = alone and len(taking_part) == 1
@@ -320,7 +321,7 @@ class SimulationOrder:
             others = [each for each in still if each.head(0) is not None]
         return _Parent(self._branches.ranks, row, members, others)
 
-    def _member(self, row: int, below: Mapping[int, Collection[int]], *, alone: bool) -> _Member:
+    def _member(self, row: QueueRow, below: Mapping[QueueRow, Collection[QueueRow]], *, alone: bool) -> _Member:
         if row in below:
             return self._parent(row, below, alone=alone)
         return _Leaf(self._branches, row, self._ours[row], self._taking_part)

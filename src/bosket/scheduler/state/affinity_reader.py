@@ -1,4 +1,4 @@
-"""What pods ask of their neighbours, read from their specs: one `PeerWishes` for all pods that ask for the same.
+"""Reads affinity, anti-affinity and spread constraints of pods: one `AffinityTerms` for all pods with equal ones.
 
 `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selector, as API servers make them since
 Kubernetes 1.31; where one has done so already, the same requirement twice changes nothing. A selector that can't be

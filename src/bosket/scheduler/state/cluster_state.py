@@ -1,9 +1,10 @@
 """The live state: Kubernetes objects in, snapshots out.
 
 Fed by the scheduler's cache from watch events, by `replay` and by tests from lists; it does no I/O and reads no clock.
-An event marks what it touches (a job, a node, a queue); `snapshot()` renews what is marked and shares everything else
-with the snapshot before, so that its cost follows what changed. The parts that it is made of each look after some
-kinds; `_intakes` says which. What the scheduler itself decided comes in by `own`.
+A change of an object marks what depends on it as dirty (a job, a node, a queue); `snapshot()` recomputes only that and
+shares everything else with the snapshot before, so that its cost follows what changed. The parts that it is made of
+each look after some kinds; `_workload_handlers` and `_capacity_handlers` list them. What the scheduler itself decided
+comes in by `own`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.node_objects import NodeObjects
 from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.state.own.memory import Memory
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
+from bosket.scheduler.state.own_decisions import OwnDecisions
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.queue_objects import QueueObjects
 from bosket.scheduler.state.situation import Situation
@@ -214,7 +215,7 @@ class ClusterState:
 
     def unread(self) -> Iterator[tuple[type[KubeObject], ObjectKey]]:
         """Objects, by kind and key, that the last snapshot does without, because they can't be read or because the
-        scheduler fails with them. One that is mended or deleted is no longer among them."""
+        scheduler fails with them. An object that was fixed or deleted is no longer among them."""
         parts: tuple[tuple[type[KubeObject], Iterable[ObjectKey]], ...] = (
             (Pod, self._tasks.unread),
             (PodGroup, self._jobs.unread),

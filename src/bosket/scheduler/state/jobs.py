@@ -111,7 +111,7 @@ class Jobs:
         return tuple(map(self.known.__getitem__, _in_order(self._stale)))
 
     def renew(self, most: int | None = None) -> bool:
-        """Builds the jobs anew that something touched; as many as `most` of them. Whether some are left."""
+        """Rebuilds dirty jobs, at most `most` of them. True when some are left."""
         dirty = self._dirty.jobs
         if not dirty:
             return False

@@ -1,6 +1,6 @@
 """The nodes of the live state: who is on them, and what that leaves free, as a table that snapshots share.
 
-`ClusterState` shows it nodes and tasks as they come and go; `table()` counts again only the nodes that were touched.
+`ClusterState` shows it nodes and tasks as they come and go; `table()` sums only dirty nodes again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bosket.api.pod_phase import ENDED
 from bosket.scheduler.model.device import NO_GPUS, DeviceGpus, DeviceId, PoolId
 from bosket.scheduler.model.gpu_group import NO_GROUPS, groups_of
 from bosket.scheduler.model.gpu_share import UNKNOWN_DEVICE_MIB, device_memory
-from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
+from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeRow, NodeTable, rows_of
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, Vector, sorted_request
 from bosket.scheduler.model.shared import Shared
 from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskStatus, in_order
@@ -153,8 +153,8 @@ class NodeAccounts:
             nodes, rows, allocatable, devices = table.nodes, table.rows, table.allocatable, table.devices
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
         residents: dict[str, tuple[Task, ...]] = {}  # of the nodes that are counted
-        counts: dict[int, _Count] = {}
-        empty: list[int] = []
+        counts: dict[NodeRow, _Count] = {}
+        empty: list[NodeRow] = []
         for name in self._dirty:
             on_node = self._on_node.get(name)
             if on_node:
@@ -222,7 +222,7 @@ class NodeAccounts:
             counted[name] = tasks, self._count(tasks)
         return len(ahead) == most
 
-    def _arranged(self) -> tuple[tuple[Node, ...], Mapping[str, int], Amounts2D, Devices]:
+    def _arranged(self) -> tuple[tuple[Node, ...], Mapping[str, NodeRow], Amounts2D, Devices]:
         """All nodes in order of their names, their rows, and what they have."""
         names = sorted(self.nodes)
         self._static_version += 1
@@ -230,11 +230,11 @@ class NodeAccounts:
         if self._device_gpus:
             allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
         nodes = tuple([self.nodes[name] for name in names])
-        rows = {name: row for row, name in enumerate(names)}
+        rows = dict(zip(names, rows_of(names), strict=True))
         return nodes, rows, allocatable, _devices(nodes, allocatable[GPU] > 0)
 
     def _taken_over(
-        self, rows: Mapping[str, int], devices: Devices, idle: Amounts2D, releasing: Amounts2D, foreign: Amounts2D
+        self, rows: Mapping[str, NodeRow], devices: Devices, idle: Amounts2D, releasing: Amounts2D, foreign: Amounts2D
     ) -> Devices:
         """Writes what the table before says of nodes that are what they were into the arrays: in a large cluster nodes
         come and go all the time. The others are to be counted anew."""
@@ -272,8 +272,8 @@ class NodeAccounts:
         by_class = {each: classes.count(each) for each in dict.fromkeys(classes)}  # few: most nodes' pods are alike
         count = _Count(by_class, [0.0] * size, [0.0] * size, [0.0] * size)
         for pod_class, pods in count.classes.items():
-            for place, amount in pod_class.holds:
-                count.held[place] += amount * pods
+            for resource, amount in pod_class.holds:
+                count.held[resource] += amount * pods
         for task in tasks:
             if task.status is PIPELINED:  # it holds nothing yet, but is promised some of what is being released
                 _add(count.held, task, -1)
@@ -300,8 +300,8 @@ class _Count(NamedTuple):
 
 
 def _add(amounts: list[float], task: Task, times: int = 1) -> None:
-    for place, amount in task.pod_class.holds:
-        amounts[place] += amount * times
+    for resource, amount in task.pod_class.holds:
+        amounts[resource] += amount * times
 
 
 def _take(idle: Vector, held: Iterable[tuple[float, ...] | None]) -> None:

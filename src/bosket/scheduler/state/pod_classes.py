@@ -34,7 +34,7 @@ from bosket.scheduler.model.pod_affinity import (
     PodSelector,
 )
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, mig_gpus, sorted_request
-from bosket.scheduler.model.task import Mig, PodClass, Task
+from bosket.scheduler.model.task import ClassIndex, Mig, PodClass, Task
 from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeNeeds
 
 SHARING = frozenset({GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION})
@@ -126,7 +126,8 @@ class PodClasses:
             mig = Mig.LEGACY if devices.instances else Mig.PROFILE if instances else Mig.NONE
             extra_gpus = float(migs + (device_needs.gpus if device_needs is not None else 0))
             found = PodClass(
-                next(self._numbers), self._axis.row(request), dict(spec.nodeSelector), required, tolerations, ports,
+                ClassIndex(next(self._numbers)), self._axis.row(request), dict(spec.nodeSelector), required,
+                tolerations, ports,
                 fixed_index=self._fixed_number(fixed),
                 affinity_terms=affinity_terms, match_keys=match_keys, volumes=volumes, share=devices.share, mig=mig,
                 extra_gpus=extra_gpus,

@@ -1,4 +1,4 @@
-"""Queues as they were put in, those that make no sense set aside, and the tree that the others form."""
+"""Queue objects: which of them are ignored because they make no sense, and the tree of the others."""
 
 from __future__ import annotations
 

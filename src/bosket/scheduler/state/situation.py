@@ -44,8 +44,8 @@ class Situation:
 
     def digest(self) -> str:
         whole = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        for place, (objects, what_counts) in enumerate(self._parts):
-            self._known[place] = known = _digests(objects, what_counts, self._known[place])
+        for index, (objects, what_counts) in enumerate(self._parts):
+            self._known[index] = known = _digests(objects, what_counts, self._known[index])
             for name in sorted(known):
                 whole.update(known[name][1])
             whole.update(b"\0")

@@ -1,6 +1,6 @@
 """The live state's pods, each as a task, and everything that is counted task by task.
 
-A task is made anew when its pod changes, and when something that the pod refers to does (`Touched.pods`). What it takes
+A task is made anew when its pod changes, and when something that the pod refers to does (`Dirty.pods`). What it takes
 of its node, its volumes, devices and neighbours follows in `_set`; its job is marked to be built anew. Bind requests
 and evictions are here too, because they say where a pod stands.
 """
@@ -114,7 +114,7 @@ class Tasks:
         if before is not None or self.evictions.budgets:
             self.evictions.see(key, pod, before)
         if self.requests.known:
-            self.requests.judge_for_pod(key)
+            self.requests.assess_for_pod(key)
         if before is not None and task is not None and pod.spec.nodeName and _says_the_same(before, pod):
             return
         self._set(key, task, self._read(key, pod, task))
@@ -143,7 +143,7 @@ class Tasks:
         self.renew(self.requests.observe_deleted(request))
 
     def node_came_or_went(self, node: str) -> None:
-        for pod in self.requests.judge_for_node(node):
+        for pod in self.requests.assess_for_node(node):
             self._renew(pod)
         self._dirty.other = True
         if residents := self._nodes.on(node):
@@ -237,7 +237,7 @@ class Tasks:
         return task
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
-        """The pod can't be counted; its job is told. Where it runs, its room stays its own."""
+        """The pod's requests can't be read; its job's status says so. A running pod keeps its recorded amounts."""
         self._nodes.hold_unread(key, pod)
         self._devices.forget_pod(key)
         self.unread.add(key)

@@ -72,7 +72,7 @@ def _capacity(snapshot: Snapshot) -> QueueAmounts:
             amounts = amounts_of(node.status.capacity or node.status.allocatable)
         except (InvalidQuantity, UncountableAmount):
             continue  # a node whose own account can't be read counts for nothing
-        gpus, millicores, memory = (float(amounts.get(FIXED_NAMES[place], 0)) for place in QUEUE_RESOURCES)
+        gpus, millicores, memory = (float(amounts.get(FIXED_NAMES[resource], 0)) for resource in QUEUE_RESOURCES)
         total = plus(total, (gpus, millicores, memory))
     return total
 
@@ -141,9 +141,9 @@ class History:
             return
         begin = self._times[0]
         for queue, track in list(self._tracks.items()):
-            standing = bisect_right(track.since, begin) - 1
-            if standing >= 0:
-                track.keep(standing)
+            in_force = bisect_right(track.since, begin) - 1
+            if in_force >= 0:
+                track.keep(in_force)
                 track.since[0] = begin
                 if not any(track.amounts[:3]):
                     track.keep(1)

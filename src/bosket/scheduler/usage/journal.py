@@ -1,6 +1,6 @@
 """The built-in store's file: SQLite, written after every sample, read once when the process starts.
 
-Used by `builtin.py` alone, from worker threads, one call at a time. Write-ahead logging makes a crash harmless, and the
+Used by `builtin` alone, from worker threads, one call at a time. Write-ahead logging makes a crash harmless, and the
 lock is exclusive: two schedulers that write into one file would each see half of the truth.
 """
 

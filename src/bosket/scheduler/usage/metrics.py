@@ -62,9 +62,9 @@ class UsageMetrics(Collector):
             age.add_metric((), max(0.0, self._now() - self._usage.as_of))
         yield age
         queues = list(self._queues()) if self._usage.as_of is not None else []
-        for place, resource in enumerate(self._RESOURCES):
+        for index, resource in enumerate(self._RESOURCES):
             text = f"Part of the cluster's {resource} that a queue used in the window; 1 is all of it, all the time"
             family = GaugeMetricFamily(f"{self._namespace}_queue_{resource}_usage", text, labels=QUEUE_LABELS)
             for labels in queues:
-                family.add_metric(labels, self._usage.of(labels.metadata_name)[place])
+                family.add_metric(labels, self._usage.of(labels.metadata_name)[index])
             yield family

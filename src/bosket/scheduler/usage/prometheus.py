@@ -19,10 +19,10 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.credentials import Credential, FixedCredential, basic
 from bosket.kube.errors import KubeError
 from bosket.kube.http import HttpTransport
-from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request, Response, Transport
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration.usage_parameters import Parameters, format_prometheus_duration
@@ -78,15 +78,15 @@ class PrometheusUsage:
             raise UsageUnavailable(f"{self._source}: it doesn't know what the cluster has; asked for {asked}")
         capacity = [sum(value for _, value in series) for series in answers[:3]]
         used: dict[str, list[float]] = {}
-        for place, (series, query) in enumerate(zip(answers[3:], queries[3:], strict=True)):
+        for index, (series, query) in enumerate(zip(answers[3:], queries[3:], strict=True)):
             for labels, value in series:
                 if not math.isfinite(value):
                     raise UsageUnavailable(f"{self._source}: the answer to {query} is {value} for {labels}")
-                used.setdefault(labels.get(QUEUE_LABEL, ""), [0.0] * 3)[place] += value
-        for place, resource in enumerate(_RESOURCES):
-            if not answers[place] and any(amounts[place] for amounts in used.values()):
+                used.setdefault(labels.get(QUEUE_LABEL, ""), [0.0] * 3)[index] += value
+        for index, resource in enumerate(_RESOURCES):
+            if not answers[index] and any(amounts[index] for amounts in used.values()):
                 raise UsageUnavailable(
-                    f"{self._source}: queues held {resource}, but there is no answer to {queries[place]}"
+                    f"{self._source}: queues held {resource}, but there is no answer to {queries[index]}"
                 )
         return Usage({queue: _parts(amounts, capacity) for queue, amounts in used.items() if queue}, now, self._source)
 

@@ -1,6 +1,6 @@
 """The interface of a store of usage history: what had the queues used, as of a time?
 
-`live.py` asks a store in the background; `stores.open_source` makes the store that the configuration names. A store
+`live` asks a store in the background; `stores.open_source` makes the store that the configuration names. A store
 opens files and connections at the first `fetch`, so that an unreachable store fails one answer and not the start of the
 scheduler.
 """

@@ -2,7 +2,7 @@
 characters by chance in a name.
 
 The webhooks and the embedded cluster call them. A pod that `validate` refuses is left as it is by `mutate`: somebody
-else may still mend it before it is validated, and its user sees the pod that he wrote.
+else may still fix it before it is validated, and its user sees the pod that he wrote.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def check_deletion(queue: Queue, queues: Mapping[str, Queue], groups: Iterable[P
     """Whether the queue may go: not while one of `groups` runs in it or below it, which nobody would schedule any more.
 
     Queues below it are no obstacle. They may be next to go (`kubectl delete queues --all`, pruning, an owner that
-    is deleted), in whatever order; those that stay are set aside by the scheduler, and the queue controller says so in
+    is deleted), in whatever order; the scheduler ignores those that remain, and the queue controller says so in
     their condition Orphan. Bosket's own pods need no queue.
     """
     name = queue.metadata.name

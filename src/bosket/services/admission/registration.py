@@ -1,4 +1,4 @@
-"""How an API server is told whom to ask: webhook configurations, by the names that KAI's operator gives them.
+"""Webhook configurations of KAI's admission, by the names that KAI's operator gives them.
 
 Pods are asked about only if they are for our scheduler, or name none in a namespace whose label says that they are, so
 that everybody else's are created when we are down; ours are not, because without what we add their containers would
@@ -30,7 +30,10 @@ from bosket.api.keys import (
 )
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from bosket.runtime.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
-from bosket.services.admission.judges import (
+from bosket.services.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
+from bosket.services.admission.options import Options
+from bosket.services.admission.pod import SHARING_ANNOTATIONS
+from bosket.services.admission.review_handlers import (
     MUTATE_PODS,
     VALIDATE_ACCESS,
     VALIDATE_POD_GROUPS,
@@ -38,9 +41,6 @@ from bosket.services.admission.judges import (
     VALIDATE_QUEUES,
     VALIDATE_TOPOLOGIES,
 )
-from bosket.services.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
-from bosket.services.admission.options import Options
-from bosket.services.admission.pod import SHARING_ANNOTATIONS
 from bosket.services.admission.rule import rules
 
 #: Pods that name no scheduler, and aren't bound to be on their node.

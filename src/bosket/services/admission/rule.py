@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from bosket.api.admission import RuleWithOperations
 from bosket.install.right import owners_of_pods
-from bosket.services.admission.judges import (
+from bosket.services.admission.options import Options
+from bosket.services.admission.review_handlers import (
     MUTATE_PODS,
     VALIDATE_ACCESS,
     VALIDATE_POD_GROUPS,
@@ -19,7 +20,6 @@ from bosket.services.admission.judges import (
     VALIDATE_QUEUES,
     VALIDATE_TOPOLOGIES,
 )
-from bosket.services.admission.options import Options
 
 _CREATE: Final = "CREATE"
 _WRITES: Final = (_CREATE, "UPDATE")

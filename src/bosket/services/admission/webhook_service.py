@@ -1,4 +1,4 @@
-"""Admission as a service: the judges of this package behind webhooks."""
+"""Admission as a service: webhooks that call the review handlers of this package."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bosket.runtime.webhook.certificate_keeper import CertificateKeeper
 from bosket.runtime.webhook.registration import Reach
 from bosket.runtime.webhook.service import Webhooks, WebhookService
 from bosket.services.admission.access import Known
-from bosket.services.admission.judges import judges
 from bosket.services.admission.options import Options
 from bosket.services.admission.registration import configurations
+from bosket.services.admission.review_handlers import review_handlers
 
 NAME = "admission"
 
@@ -57,7 +57,7 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
         env,
         Webhooks(
             name=NAME,
-            judges=judges(options, known, pod_groups),
+            handlers=review_handlers(options, known, pod_groups),
             host=options.host,
             port=options.port,
             certificate=CertificateKeeper(

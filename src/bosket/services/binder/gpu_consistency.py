@@ -35,7 +35,7 @@ from bosket.kube.informer import Informer
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 from bosket.services.binder.gpu_preparation import requested_pod, requests_for, watch_requests_by_pod
-from bosket.services.binder.group_state import Chores, chores, is_open
+from bosket.services.binder.group_state import Cleanup, cleanup, is_open
 from bosket.services.binder.options import Options
 from bosket.services.binder.reservation import Reservations
 from bosket.services.binder.reservation_pod import reservation_name
@@ -85,7 +85,7 @@ class GpuConsistency:
         """See to all groups of the node, so that what is bound to it finds the GPUs free that are.
 
         `wanted`: how many whole GPUs it needs. When there don't seem to be so many, the scheduler may have heard before
-        us that the last user of a shared one is gone; the kubelet would fail the pod if its reservation still stood.
+        us that the last user of a shared one is gone; the kubelet would fail the pod if its reservation still existed.
         """
         pods = self._pods.store.by_index(_NODE_INDEX, node.metadata.name)
         for group in sorted({group for pod in pods for group in _groups(pod)}):
@@ -116,26 +116,26 @@ class GpuConsistency:
 
     async def settle(self, group: str, *, given_up: ObjectKey | None = None) -> None:
         """Do what there is to do about the group; the request `given_up` counts no more, whatever its status says."""
-        if not self._chores(self._members(group), group, given_up):
+        if not self._cleanup(self._members(group), group, given_up):
             return
         await self._settle_now(group, given_up)
 
     async def _settle_now(self, group: str, given_up: ObjectKey | None) -> None:
         async with self._reservations.hold(group):
-            await self._carry_out(self._chores(await self._live_members(group), group, given_up), group)
+            await self._carry_out(self._cleanup(await self._live_members(group), group, given_up), group)
 
     async def _reconcile(self, group: str) -> float | None:
         await self.settle(group)
         return None
 
-    def _chores(self, pods: list[Pod], group: str, given_up: ObjectKey | None) -> Chores:
+    def _cleanup(self, pods: list[Pod], group: str, given_up: ObjectKey | None) -> Cleanup:
         requests = [each for each in self._requests.store.by_index(_GROUP_INDEX, group) if each.key != given_up]
-        untold = {
+        unknown = {
             pod.spec.nodeName
             for pod in pods
             if pod.metadata.namespace == self._namespace and self._is_untold(pod.spec.nodeName)
         }
-        return chores(pods, requests, self._namespace, untold_nodes=untold)
+        return cleanup(pods, requests, self._namespace, unknown_nodes=unknown)
 
     def _is_untold(self, node: str) -> bool:
         """Whether a pod on the node shares GPUs, and neither its labels nor a request say which."""
@@ -178,10 +178,10 @@ class GpuConsistency:
         """
         if pod.metadata.namespace == self._namespace:
             return True
-        told = [each for each in requests_for(self._requests, pod.key) if is_for(each, pod)]
-        if not told:
+        requests = [each for each in requests_for(self._requests, pod.key) if is_for(each, pod)]
+        if not requests:
             return self._is_ours(pod) and (asks_for_part(pod) or seems_to_share(pod))
-        return any(group in each.spec.selectedGPUGroups for each in told)
+        return any(group in each.spec.selectedGPUGroups for each in requests)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.schedulerName == self._scheduler_name
@@ -212,7 +212,7 @@ class GpuConsistency:
             requested = {group for each in neighbours for group in _groups(each)}
         return tuple(sorted(requested.union(_groups(pod))))
 
-    async def _carry_out(self, todo: Chores, group: str) -> None:
+    async def _carry_out(self, todo: Cleanup, group: str) -> None:
         for pod in todo.stop:
             await self._stop(pod, group)
         for pod in todo.release:

@@ -18,7 +18,7 @@ from bosket.services.binder.verdict import attempts_left, is_done
 
 
 @dataclass(frozen=True, slots=True)
-class Chores:
+class Cleanup:
     """What has to be done; nothing of it depends on the rest."""
 
     #: Pods that run on a GPU which no reservation holds for them.
@@ -35,26 +35,26 @@ def is_open(request: BindRequest) -> bool:
     return not is_done(request) and attempts_left(request)
 
 
-def chores(
+def cleanup(
     pods: Collection[Pod],
     requests: Iterable[BindRequest],
     reservation_namespace: str,
     *,
-    untold_nodes: Collection[str] = (),
-) -> Chores:
+    unknown_nodes: Collection[str] = (),
+) -> Cleanup:
     """What has to be done about the group that all these pods share and all these requests name.
 
-    `untold_nodes`: where pods share GPUs of which nobody can say the group any more. It may be this one, so what is
+    `unknown_nodes`: where pods share GPUs of which nobody can say the group any more. It may be this one, so what is
     reserved there stays.
     """
     reservations = [pod for pod in pods if pod.metadata.namespace == reservation_namespace]
     others = [pod for pod in pods if pod.metadata.namespace != reservation_namespace]
     users = [pod for pod in others if pod.spec.nodeName and not has_ended(pod)]
-    used_nodes = {pod.spec.nodeName for pod in users} | set(untold_nodes)
+    used_nodes = {pod.spec.nodeName for pod in users} | set(unknown_nodes)
     # Pods that have the label and no node yet are about to be bound, or else about to lose it again.
     awaited_nodes = {request.spec.selectedNode for request in requests if is_open(request)}
     holding = {pod.spec.nodeName: pod for pod in reservations if not has_ended(pod)}
-    return Chores(
+    return Cleanup(
         stop=tuple(pod for pod in users if _runs(pod) and not _is_reserved(pod, holding.get(pod.spec.nodeName))),
         release=tuple(
             pod

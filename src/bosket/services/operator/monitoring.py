@@ -27,8 +27,8 @@ class ProbeSettings(NamedTuple):
 
 def probe_settings(common: Common) -> ProbeSettings:
     """What the Config says of it, with KAI's defaults."""
-    wish = settings(common).externalPrometheusHealthProbe or ExternalPrometheusHealthProbe()
-    return ProbeSettings(wish.interval or 30, wish.timeout or 10, 5 if wish.maxRetries is None else wish.maxRetries)
+    probe = settings(common).externalPrometheusHealthProbe or ExternalPrometheusHealthProbe()
+    return ProbeSettings(probe.interval or 30, probe.timeout or 10, 5 if probe.maxRetries is None else probe.maxRetries)
 
 
 def settings(common: Common) -> PrometheusConfig:
@@ -38,9 +38,9 @@ def settings(common: Common) -> PrometheusConfig:
 
 def wants_monitors(common: Common) -> bool:
     """Whether somebody reads what is measured."""
-    wish = settings(common)
-    watched = bool(wish.enabled or wish.externalPrometheusUrl)
-    return watched and (wish.serviceMonitor or ServiceMonitorConfig()).enabled is not False
+    wanted = settings(common)
+    watched = bool(wanted.enabled or wanted.externalPrometheusUrl)
+    return watched and (wanted.serviceMonitor or ServiceMonitorConfig()).enabled is not False
 
 
 def wants_prometheus(common: Common) -> bool:
@@ -52,12 +52,12 @@ def service_monitor(common: Common, name: str) -> list[Manifest]:
     """That the service of this name is read."""
     if not wants_monitors(common):
         return []
-    wish = settings(common).serviceMonitor or ServiceMonitorConfig()
+    wanted = settings(common).serviceMonitor or ServiceMonitorConfig()
     endpoint = {
         "port": METRICS,
-        "interval": wish.interval or "30s",
-        "scrapeTimeout": wish.scrapeTimeout or "10s",
-        **({"bearerTokenFile": wish.bearerTokenFile} if wish.bearerTokenFile else {}),
+        "interval": wanted.interval or "30s",
+        "scrapeTimeout": wanted.scrapeTimeout or "10s",
+        **({"bearerTokenFile": wanted.bearerTokenFile} if wanted.bearerTokenFile else {}),
     }
     spec = {
         "jobLabel": APP_LABEL,
@@ -72,23 +72,23 @@ def prometheus(common: Common) -> list[Manifest]:
     """The Prometheus that keeps the history of use, if one is to be deployed."""
     if not wants_prometheus(common):
         return []
-    wish = settings(common)
-    name = wish.instanceName or "prometheus"
+    wanted = settings(common)
+    name = wanted.instanceName or "prometheus"
     spec: Manifest = {
         "podMetadata": {"labels": {APP_LABEL: name}},
         "serviceAccountName": name,
-        "retention": wish.retentionPeriod or "2w",
-        "scrapeInterval": wish.sampleInterval or "1m",
+        "retention": wanted.retentionPeriod or "2w",
+        "scrapeInterval": wanted.sampleInterval or "1m",
         "serviceMonitorNamespaceSelector": {},
         "serviceMonitorSelector": {"matchLabels": _accounting(common)},
         "ruleNamespaceSelector": {},
         "ruleSelector": {"matchLabels": _accounting(common)},
     }
-    if wish.enablePersistentStorage is not False:
+    if wanted.enablePersistentStorage is not False:
         claim = {
-            "storageClassName": wish.storageClassName or "standard",
+            "storageClassName": wanted.storageClassName or "standard",
             "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": wish.storageSize or "50Gi"}},
+            "resources": {"requests": {"storage": wanted.storageSize or "50Gi"}},
         }
         spec["storage"] = {"volumeClaimTemplate": {"spec": claim}}
     address = service(common, USAGE_SERVICE, [port("web", _PORT, _PORT)], selector={APP_LABEL: name})
@@ -100,5 +100,5 @@ def prometheus(common: Common) -> list[Manifest]:
 
 
 def _accounting(common: Common) -> dict[str, str]:
-    wish = settings(common)
-    return {wish.accountingLabelKey or ACCOUNTING_LABEL: wish.accountingLabelValue or "true"}
+    wanted = settings(common)
+    return {wanted.accountingLabelKey or ACCOUNTING_LABEL: wanted.accountingLabelValue or "true"}

@@ -1,4 +1,4 @@
-"""The services that a Config deploys, in one table: what each is called, and what it is told.
+"""The services that a Config deploys, in one table: name and arguments of each.
 
 Arguments are those that `bosket run` takes. What the Config leaves out isn't passed on: the services have the same
 defaults.
@@ -139,9 +139,9 @@ def _queue_controller(spec: ConfigSpec, _common: Common) -> Section:
         queue_label_to_metric_label=section.queueLabelToMetricLabel,
         queue_label_to_default_metric_value=section.queueLabelToDefaultMetricValue,
     )
-    wish = (section.controllerService or QueueControllerService()).metrics or PortMapping()
-    number = wish.port or METRICS_PORT
-    return _section(section, arguments, (port(METRICS, number, wish.targetPort or number),))
+    settings = (section.controllerService or QueueControllerService()).metrics or PortMapping()
+    number = settings.port or METRICS_PORT
+    return _section(section, arguments, (port(METRICS, number, settings.targetPort or number),))
 
 
 def _pod_group_controller(spec: ConfigSpec, _common: Common) -> Section:
@@ -165,16 +165,16 @@ def _node_scale_adjuster(spec: ConfigSpec, common: Common) -> Section:
 
 def _admission(spec: ConfigSpec, common: Common) -> Section:
     section = spec.admission or AdmissionConfig()
-    wish = section.webhook or AdmissionWebhook()
+    settings = section.webhook or AdmissionWebhook()
     names = webhook_configurations(spec)
-    target = wish.targetPort or 9443
+    target = settings.targetPort or 9443
     runtime_class = section.gpuFractionRuntimeClassName
     if runtime_class is None:
         runtime_class = section.gpuPodRuntimeClassName
     arguments = flags(
         webhook_host="0.0.0.0",  # noqa: S104 - of a pod, whose API server is elsewhere
         webhook_addr=target,
-        webhook_service_port=wish.port,
+        webhook_service_port=settings.port,
         scheduler_name=common.scheduler_name,
         queue_label_key=common.queue_label_key,
         pod_label_selector=common.settings.podLabelSelector or None,
@@ -191,8 +191,8 @@ def _admission(spec: ConfigSpec, common: Common) -> Section:
         queue_webhook_configuration_name=names.queues,
         podgroup_webhook_configuration_name=names.pod_groups,
     )
-    metrics = wish.metricsPort or METRICS_PORT
-    return _section(section, arguments, (port(METRICS, metrics, metrics), port(WEBHOOK, wish.port or 443, target)))
+    metrics = settings.metricsPort or METRICS_PORT
+    return _section(section, arguments, (port(METRICS, metrics, metrics), port(WEBHOOK, settings.port or 443, target)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import math
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.credentials import Credential, FixedCredential, basic
 from bosket.kube.errors import KubeError
 from bosket.kube.http import HttpTransport
-from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request
 from bosket.runtime.clock import Clock
 from bosket.services.operator.monitoring import ProbeSettings

@@ -83,8 +83,8 @@ def enabled_actions(spec: SchedulingShardSpec) -> list[str]:
     chosen = {
         name: _Choice(not (name == "consolidation" and spreads), priority, {}) for name, priority in ACTIONS.items()
     }
-    for name, wish in spec.actions.items():
-        chosen[name] = _changed(chosen.get(name), wish)
+    for name, given in spec.actions.items():
+        chosen[name] = _changed(chosen.get(name), given)
     return _in_order(chosen)
 
 
@@ -119,21 +119,21 @@ def _plugins(spec: SchedulingShardSpec) -> list[dict[str, Any]]:
     }
     off = {"gpupack", "gpusharingorder"} if gpu == SPREAD else {"gpuspread"}
     chosen = {name: _Choice(name not in off, priority, arguments.get(name, {})) for name, priority in PLUGINS.items()}
-    for name, wish in spec.plugins.items():
-        chosen[name] = _changed(chosen.get(name), wish)
+    for name, given in spec.plugins.items():
+        chosen[name] = _changed(chosen.get(name), given)
     return [
         {"name": name, **({"arguments": dict(chosen[name].arguments)} if chosen[name].arguments else {})}
         for name in _in_order(chosen)
     ]
 
 
-def _changed(default: _Choice | None, wish: PluginConfig | ActionConfig) -> _Choice:
+def _changed(default: _Choice | None, given: PluginConfig | ActionConfig) -> _Choice:
     """What is left out stays as it is by default; arguments are replaced as a whole."""
     known = default or _Choice(True, 0, {})
-    arguments = wish.arguments if isinstance(wish, PluginConfig) and wish.arguments else known.arguments
+    arguments = given.arguments if isinstance(given, PluginConfig) and given.arguments else known.arguments
     return _Choice(
-        known.enabled if wish.enabled is None else wish.enabled,
-        known.priority if wish.priority is None else wish.priority,
+        known.enabled if given.enabled is None else given.enabled,
+        known.priority if given.priority is None else given.priority,
         arguments,
     )
 

@@ -89,11 +89,11 @@ def port(name: str, number: int, target: int) -> Manifest:
 
 def disruption_budget(common: Common, workload: Workload) -> list[Manifest]:
     """Where it is asked for. One replica needs none: it would be in the way of everybody who drains a node."""
-    wish = workload.settings.podDisruptionBudget
-    if wish is None or not wish.enabled or workload.replicas < 2:
+    wanted = workload.settings.podDisruptionBudget
+    if wanted is None or not wanted.enabled or workload.replicas < 2:
         return []
     spec = {
-        "maxUnavailable": 1 if wish.maxUnavailable is None else wish.maxUnavailable,
+        "maxUnavailable": 1 if wanted.maxUnavailable is None else wanted.maxUnavailable,
         "selector": {"matchLabels": {APP_LABEL: workload.name}},
     }
     return [manifest("policy/v1", "PodDisruptionBudget", workload.name, common.namespace, {"spec": spec})]
@@ -103,16 +103,16 @@ def vertical_autoscaler(
     common: Common, workload: Workload, own: VPASpec | None, target: str = "Deployment"
 ) -> list[Manifest]:
     """Where it is asked for, for the service or for all."""
-    wish = own if own is not None else common.settings.vpa
-    if wish is None or not wish.enabled:
+    wanted = own if own is not None else common.settings.vpa
+    if wanted is None or not wanted.enabled:
         return []
-    policy = plain(wish.updatePolicy)
+    policy = plain(wanted.updatePolicy)
     spec: Manifest = {
         "targetRef": {"apiVersion": "apps/v1", "kind": target, "name": workload.name},
         "updatePolicy": {**policy, "updateMode": policy.get("updateMode") or "InPlaceOrRecreate"},
     }
-    if wish.resourcePolicy is not None:
-        spec["resourcePolicy"] = plain(wish.resourcePolicy)
+    if wanted.resourcePolicy is not None:
+        spec["resourcePolicy"] = plain(wanted.resourcePolicy)
     return [manifest("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", workload.name, common.namespace, {"spec": spec})]
 
 

@@ -11,9 +11,9 @@ from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.informer import Change, Informer, Informers
+from bosket.services.podgrouper.index_labels import POD_LABELS
 from bosket.services.podgrouper.kind_default import KindDefaults, parse_kind_defaults
 from bosket.services.podgrouper.options import Options
-from bosket.services.podgrouper.sought import POD_LABELS
 
 _BY_LABEL: Final = "podgrouper/label"
 _BY_UID_IN_NAME: Final = "podgrouper/uid-in-name"
@@ -27,7 +27,7 @@ class ClusterView:
         self.pod_groups: Informer[PodGroup] = informers.of(PodGroup)
         self.pod_groups.add_index(_BY_UID_IN_NAME, _uids_in_name)
         self._pods = informers.of(Pod)
-        self._pods.add_index(_BY_LABEL, _sought_labels)
+        self._pods.add_index(_BY_LABEL, _index_labels)
         self._priority_classes = informers.of(PriorityClass)
         self._namespaces: Informer[Namespace] | None = None
         if options.namespace_label_selector:
@@ -92,7 +92,7 @@ class ClusterView:
         return self._parsed[1]
 
 
-def _sought_labels(pod: Pod) -> Iterator[str]:
+def _index_labels(pod: Pod) -> Iterator[str]:
     for label in POD_LABELS:
         value = pod.metadata.labels.get(label)
         if value is not None:

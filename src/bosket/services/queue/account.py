@@ -61,12 +61,12 @@ class Accounts:
         old = self._groups.pop(key, None)
         if group is not None:
             self._groups[key] = group
-        touched: set[str] = set()
+        changed: set[str] = set()
         for each, taken in ((old, True), (group, False)):
             if each is not None and each.spec.queue:
                 self._charge(each, taken=taken)
-                touched.update(self._path(each.spec.queue))
-        return touched
+                changed.update(self._path(each.spec.queue))
+        return changed
 
     def put_queue(self, name: str, queue: Queue | None) -> set[str]:
         """A queue as it is now, None when it is gone; returns the queues whose status may have changed."""

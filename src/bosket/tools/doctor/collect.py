@@ -145,7 +145,7 @@ async def _certificates(client: Client, namespace: str) -> dict[tuple[str, str],
             secret = await client.get(Secret, name, namespace)
             found[namespace, name] = base64.b64decode(secret.data["tls.crt"], validate=True)
         except (ApiError, KeyError, binascii.Error):
-            continue  # there is none, or we may not see it: what a connection would show can't be told
+            continue  # there is none, or we may not see it: the result of a connection is unknown
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a check says: one thing that is wrong with one object, and how to mend it."""
+"""What a check says: one thing that is wrong with one object, and how to fix it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Finding:
     field: str
     #: A sentence that says what is wrong, and what comes of it.
     problem: str
-    #: A sentence that says how to mend it.
+    #: A sentence that says how to fix it.
     remedy: str
     #: A command that does so, or shows more; empty where there is none.
     command: str = ""

@@ -188,9 +188,13 @@ def _of_file(file: ConfigMap) -> Iterator[Item]:
     try:
         configuration = configuration_from(read_yaml(file.data[_FILE]) or {}, problems.append)
     except (UnreadableDocument, ConfigurationError) as error:
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         yield Item(
-            Outlook.ACTION, name, field, f"Bosket's scheduler couldn't read it: {told}", "correct it, or delete the map"
+            Outlook.ACTION,
+            name,
+            field,
+            f"Bosket's scheduler couldn't read it: {message}",
+            "correct it, or delete the map",
         )
         return
     unknown = [choice.name for choice in configuration.plugins if choice.name not in known_plugins()]

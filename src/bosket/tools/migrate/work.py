@@ -51,7 +51,7 @@ def _of_queues(installation: Installation) -> Iterator[Item]:
             sentence = f"{finding.problem}; the definition that Bosket installs refuses it"
             yield Item(Outlook.ACTION, named(queue), finding.field, sentence, finding.remedy, finding.command)
         elif finding is not None:
-            yield Item(Outlook.CHANGES, named(queue), finding.field, f"is set aside with its jobs: {finding.problem}")
+            yield Item(Outlook.CHANGES, named(queue), finding.field, f"is ignored with its jobs: {finding.problem}")
         elif unlimited := _without_limit(queue):
             sentence = (
                 "no limit is given, and there is none; KAI's scheduler takes it for 0, and runs nothing that asks"
@@ -206,7 +206,7 @@ def _of_budgets(installation: Installation) -> Iterator[Item]:
             Outlook.CHANGES,
             "evictions",
             "",
-            "pods that have to make way are evicted through the eviction API instead of deleted, with the condition "
+            "preempted pods are evicted through the eviction API instead of deleted, with the condition "
             "DisruptionTarget",
         )
     for budget in installation.bundle.of(PodDisruptionBudget):
@@ -224,7 +224,7 @@ def _of_budgets(installation: Installation) -> Iterator[Item]:
                 Outlook.CHANGES,
                 named(budget),
                 "",
-                f"is respected when pods have to make way, and KAI doesn't ask it ({_examples(guarded)}); the "
+                f"is respected when pods are preempted, and KAI doesn't ask it ({_examples(guarded)}); the "
                 "scheduler's --evict-by-deletion restores that",
             )
 

@@ -14,7 +14,8 @@ from bosket.apiserver.admission.policy.params import Misconfigured, find_params
 from bosket.apiserver.admission.policy.policy import Binding, Policy
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.status import StatusError, qualified
-from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event
 from bosket.apiserver.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Policies:
     def check(self, attributes: AdmissionAttributes) -> None:
         """Raise what the first policy that refuses says; others may leave warnings."""
         if attributes.kind.group == _GROUP and attributes.kind.plural.startswith(_POLICIES):
-            return  # nobody can lock everybody out of mending a policy; webhook configurations aren't spared
+            return  # a wrong policy must not deny its own correction; webhook configurations aren't spared
         refusals = [
             refusal
             for policy in self._in_force()

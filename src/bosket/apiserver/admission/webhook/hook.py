@@ -13,8 +13,8 @@ from bosket.apiserver.admission.match_condition import Condition, ConditionFaile
 from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules, matched_version
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import forbidden
-from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 
 _DEFAULT_SECONDS = 10

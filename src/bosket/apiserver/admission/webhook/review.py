@@ -47,7 +47,7 @@ def review_request(hook: Hook, attributes: AdmissionAttributes, version: Version
 
 
 def read_response(body: bytes, uid: str, spoken: str, *, mutating: bool) -> WebhookResponse:
-    """The answer in a body, or `BadAnswer`."""
+    """The answer in a body. Raises `InvalidWebhookResponse`."""
     try:
         raw = msgspec.json.decode(body)
         drop_nulls(raw)

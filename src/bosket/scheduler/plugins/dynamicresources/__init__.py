@@ -13,6 +13,7 @@ import msgspec
 from bosket.api.kai import ExtendedResourceClaimAllocation, ResourceClaimAllocation
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.plugins.dynamicresources.filter import DeviceFilter
 from bosket.scheduler.plugins.dynamicresources.fitness import ClaimFitness
 from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
@@ -42,7 +43,7 @@ class _Details:
     def __init__(self, ledger: DeviceKeeper) -> None:
         self._ledger = ledger
 
-    def __call__(self, bind: Bind, row: int) -> Bind:
+    def __call__(self, bind: Bind, row: NodeRow) -> Bind:
         devices, needs = bind.task.devices, bind.task.pod_class.device_needs
         if devices is None or needs is None:
             return bind

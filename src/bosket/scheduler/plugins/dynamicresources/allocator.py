@@ -28,7 +28,7 @@ class Reach(NamedTuple):
     """A pool, and those of its devices that a node reaches."""
 
     pool: Pool
-    offers: tuple[tuple[int, Offer], ...]  #: with their place in the pool
+    offers: tuple[tuple[int, Offer], ...]  #: with their number in the pool
 
 
 class Given(NamedTuple):
@@ -81,7 +81,7 @@ class _TooManySteps(Exception):
 class _Candidate(NamedTuple):
     offer: Offer
     pool: Pool
-    place: int  #: in the pool
+    number: int  #: of the offer in the pool
 
 
 class _Search:
@@ -121,11 +121,11 @@ class _Search:
         if missing > MOST_DEVICES - len(self.given[claim]) or missing > len(candidates) - start:
             return False
         tried: set[object] = set()
-        for place in range(start, len(candidates)):
-            candidate = candidates[place]
+        for index in range(start, len(candidates)):
+            candidate = candidates[index]
             if (tried and self._sort(candidate) in tried) or not self._add(claim, want, candidate):
                 continue
-            if self._take(claim, request, want, place + 1, missing - 1):
+            if self._take(claim, request, want, index + 1, missing - 1):
                 return True
             self._remove(claim, candidate)
             tried.add(self._sort(candidate))
@@ -160,13 +160,13 @@ class _Search:
                     return None
                 continue
             matches = matching(pool, want.selectors)
-            for place, offer in offers:
-                if not matches[place] or offer.device.bindingConditions:  # these would have to be waited for
+            for index, offer in offers:
+                if not matches[index] or offer.device.bindingConditions:  # these would have to be waited for
                     continue
                 if _taken(want, offer) is None:
                     continue
                 if every or self._is_usable(want, offer):
-                    found.append(_Candidate(offer, pool, place))
+                    found.append(_Candidate(offer, pool, index))
         return found
 
     def _is_usable(self, want: Want, offer: Offer) -> bool:
@@ -175,17 +175,17 @@ class _Search:
         return is_tolerated(want, offer)
 
     def _sort(self, candidate: _Candidate) -> object:
-        """Devices of the same sort can't be told apart by anything that is asked for."""
+        """Devices of one sort match exactly the same requests and selectors."""
         found = self._sorts.get(candidate.offer.id)
         if found is None:
             found = self._sorts[candidate.offer.id] = self._sort_of(*candidate)
         return found
 
-    def _sort_of(self, offer: Offer, pool: Pool, place: int) -> object:
+    def _sort_of(self, offer: Offer, pool: Pool, index: int) -> object:
         if offer.is_shared:
             return offer.id
         wants = (want for demand in self._demands for ways in demand.requests for want in ways)
-        matched = frozenset(want.selectors for want in wants if matching(pool, want.selectors)[place])
+        matched = frozenset(want.selectors for want in wants if matching(pool, want.selectors)[index])
         attributes = tuple(
             attribute_of(offer, constraint.matchAttribute or constraint.distinctAttribute or "")
             for demand in self._demands

@@ -64,16 +64,16 @@ def demand_of(spec: ResourceClaimSpec, classes: Mapping[str, DeviceClass], claim
     """Raises UnusableClaim. `claim`: how the claim is called in messages."""
     requests = []
     least = 0
-    for place, request in enumerate(spec.devices.requests):
-        where = f"{claim}: spec.devices.requests[{place}]"
+    for index, request in enumerate(spec.devices.requests):
+        where = f"{claim}: spec.devices.requests[{index}]"
         wants = _wants(request, where, classes)
         least += min(max(want.count, 0) for want in wants)
         if least > MOST_DEVICES:
             raise UnusableClaim(f"{where} ({request.name}): {least} devices, a claim has {MOST_DEVICES} at most")
         requests.append(wants)
-    for place, constraint in enumerate(spec.devices.constraints):
+    for index, constraint in enumerate(spec.devices.constraints):
         if constraint.matchAttribute is None and constraint.distinctAttribute is None:
-            raise UnusableClaim(f"{claim}: spec.devices.constraints[{place}] is of a kind that is not known here")
+            raise UnusableClaim(f"{claim}: spec.devices.constraints[{index}] is of a kind that is not known here")
     return Demand(spec, tuple(requests), spec.devices.constraints)
 
 
@@ -83,8 +83,8 @@ def _wants(request: DeviceRequest, where: str, classes: Mapping[str, DeviceClass
     if not request.firstAvailable:
         raise UnusableClaim(f"{where} ({request.name}) has neither exactly nor firstAvailable")
     return tuple(
-        _want(each, f"{request.name}/{each.name}", request.name, f"{where}.firstAvailable[{place}]", classes)
-        for place, each in enumerate(request.firstAvailable)
+        _want(each, f"{request.name}/{each.name}", request.name, f"{where}.firstAvailable[{index}]", classes)
+        for index, each in enumerate(request.firstAvailable)
     )
 
 

@@ -65,9 +65,9 @@ class ClaimFitness:
         keys = {ref.name: ref.key for ref in task.devices.refs}
         known = True
         try:
-            for place, each in enumerate(needs.claims):
+            for index, each in enumerate(needs.claims):
                 if each.key is None or ledger.allocation(each.key) is None:
-                    ledger.demands.of(needs, place, keys.get(each.name))
+                    ledger.demands.of(needs, index, keys.get(each.name))
                 else:
                     known = False  # it may lose its allocation, and is looked at then
         except UnusableClaim as error:

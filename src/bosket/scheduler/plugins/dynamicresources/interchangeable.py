@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bosket.scheduler.model.device import Offer
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given, is_tolerated
 from bosket.scheduler.plugins.dynamicresources.capacity import NOTHING
 from bosket.scheduler.plugins.dynamicresources.demand import ALL_DEVICES, MOST_DEVICES, Demand, Want
@@ -25,7 +26,7 @@ class Interchangeable:
         self._wants: dict[Demand, Want | None] = {}
         self._offers: dict[tuple[Want, int], tuple[Offer, ...]] = {}
 
-    def allocate(self, demands: Sequence[Demand], row: int, use: DeviceUse) -> Allotment | None:
+    def allocate(self, demands: Sequence[Demand], row: NodeRow, use: DeviceUse) -> Allotment | None:
         """The first devices of the node that are free; None where it takes a search to know."""
         want = self._only_want(demands)
         if want is None:
@@ -50,13 +51,13 @@ class Interchangeable:
             self._wants[demand] = _only_want(demand)
         return self._wants[demand]
 
-    def _suitable(self, want: Want, row: int) -> tuple[Offer, ...]:
+    def _suitable(self, want: Want, row: NodeRow) -> tuple[Offer, ...]:
         """In order; none at all where one of them may be had in part, or draws on counters that others draw on."""
         suitable = []
         for pool, offers in self._reaches.of(row):
             matches = matching(pool, want.selectors) if not pool.problem else ()
-            for place, offer in offers if matches else ():
-                if not matches[place] or offer.device.bindingConditions:
+            for index, offer in offers if matches else ():
+                if not matches[index] or offer.device.bindingConditions:
                     continue
                 if offer.is_shared or offer.draws:
                     return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bosket.scheduler.framework.extension import Kind, PlacementListener
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
 
@@ -22,13 +23,13 @@ class DeviceKeeper(PlacementListener):
             self._ledger = DeviceLedger(self._session)
         return self._ledger
 
-    def stays(self, task: Task, row: int) -> bool:
+    def stays(self, task: Task, row: NodeRow) -> bool:
         return task.devices is None or self.get().stays(task, row)
 
-    def done(self, kind: Kind, task: Task, row: int) -> None:
+    def done(self, kind: Kind, task: Task, row: NodeRow) -> None:
         if task.devices is not None:
             self.get().done(kind, task, row)
 
-    def undone(self, kind: Kind, task: Task, row: int) -> None:
+    def undone(self, kind: Kind, task: Task, row: NodeRow) -> None:
         if task.devices is not None:
             self.get().undone(kind, task, row)

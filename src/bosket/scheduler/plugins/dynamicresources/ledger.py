@@ -18,6 +18,7 @@ from bosket.kube.node_selector import node_test
 from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.device import DeviceId, DeviceNeeds, PoolId
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given, Refusal, allocate
 from bosket.scheduler.plugins.dynamicresources.claim import ClaimState
@@ -46,7 +47,7 @@ class Fit(NamedTuple):
 class Evicted(NamedTuple):
     """What a task had when it was evicted."""
 
-    row: int
+    row: NodeRow
     allocations: tuple[tuple[ClaimKey, AllocationResult], ...]
     disputed: bool  #: whether others had the same devices, as late events may pretend
 
@@ -120,7 +121,7 @@ class DeviceLedger:
         common = needs.common
         return self.reaches.version, tuple([self.state_of(key).version for key in common]) if common else ()
 
-    def fit(self, needs: DeviceNeeds, row: int) -> Fit:
+    def fit(self, needs: DeviceNeeds, row: NodeRow) -> Fit:
         """Whether pods with these needs can have their devices on the node. Kept until one of these changes."""
         stamp = (self.global_inputs(needs), self.reaches.versions[row])
         known = self._fits.get((needs.number, row))
@@ -133,7 +134,7 @@ class DeviceLedger:
         self._fits[needs.number, row] = (stamp, fit)
         return fit
 
-    def _look(self, needs: DeviceNeeds, row: int) -> Fit:
+    def _look(self, needs: DeviceNeeds, row: NodeRow) -> Fit:
         node = self._session.snapshot.nodes.nodes[row]
         for each in needs.claims:
             allocation = self.state_of(each.key).allocation if each.key is not None else None
@@ -148,11 +149,11 @@ class DeviceLedger:
             return Fit(found.text)
         return Fit(waits=waits, given=tuple(zip(demands, found, strict=True)))
 
-    def _open_demands(self, needs: DeviceNeeds, row: int) -> list[Demand]:
+    def _open_demands(self, needs: DeviceNeeds, row: NodeRow) -> list[Demand]:
         """What is not allocated yet. Raises UnusableClaim."""
         demands = [
-            self.demands.of(needs, place)
-            for place, each in enumerate(needs.claims)
+            self.demands.of(needs, index)
+            for index, each in enumerate(needs.claims)
             if each.key is None or self.state_of(each.key).allocation is None
         ]
         lacking = self.demands.lacking(needs, row)
@@ -165,7 +166,7 @@ class DeviceLedger:
 
     # What happens
 
-    def stays(self, task: Task, row: int) -> bool:
+    def stays(self, task: Task, row: NodeRow) -> bool:
         """Of a task that was evicted: whether nobody has taken since what it had."""
         before = self._evicted[task][-1]
         if before.row != row:
@@ -177,7 +178,7 @@ class DeviceLedger:
             return False
         return True
 
-    def done(self, kind: Kind, task: Task, row: int) -> None:
+    def done(self, kind: Kind, task: Task, row: NodeRow) -> None:
         if kind is Kind.EVICT:
             self._evict(task, row)
         elif kind is Kind.SPARE:
@@ -187,7 +188,7 @@ class DeviceLedger:
             self._place(task, task.pod_class.device_needs, row)
             self.gpus.arrived(task, row, self._gpu_devices(task, row), allocated=kind is Kind.ALLOCATE)
 
-    def undone(self, kind: Kind, task: Task, row: int) -> None:
+    def undone(self, kind: Kind, task: Task, row: NodeRow) -> None:
         if kind is Kind.EVICT:
             self._restore(task, row)
         elif kind is Kind.SPARE:
@@ -196,7 +197,7 @@ class DeviceLedger:
             self.gpus.left(task, row, self._gpu_devices(task, row), allocated=kind is Kind.ALLOCATE)
             self._leave(task, was_real=False)
 
-    def _evict(self, task: Task, row: int) -> None:
+    def _evict(self, task: Task, row: NodeRow) -> None:
         self.gpus.left(task, row, self._gpu_devices(task, row), allocated=False)
         kept = self._leave(task, was_real=True)
         given_back = [allocation for key, allocation in kept if self.state_of(key).allocation is None]
@@ -224,7 +225,7 @@ class DeviceLedger:
             self.reaches.changed(allocation)
         return kept
 
-    def _place(self, task: Task, needs: DeviceNeeds, row: int) -> None:
+    def _place(self, task: Task, needs: DeviceNeeds, row: NodeRow) -> None:
         assert task.devices is not None
         given = iter(self.fit(needs, row).given)
         node = self._session.snapshot.nodes.nodes[row].metadata.name
@@ -246,7 +247,7 @@ class DeviceLedger:
             state.join(task.uid, again=False)
             self.reaches.changed(allocation)
 
-    def _restore(self, task: Task, row: int) -> None:
+    def _restore(self, task: Task, row: NodeRow) -> None:
         """The task has again what it had when it was last evicted."""
         for key, allocation in self._evicted[task].pop().allocations:
             state = self.state_of(key)
@@ -284,7 +285,7 @@ class DeviceLedger:
                 return False
         return True
 
-    def _allocate(self, demands: list[Demand], row: int) -> tuple[Allotment | Refusal, bool]:
+    def _allocate(self, demands: list[Demand], row: NodeRow) -> tuple[Allotment | Refusal, bool]:
         """Devices on the node, and whether some of them are still in use."""
         at_once = self._interchangeable.allocate(demands, row, self._now)
         if at_once is not None:
@@ -297,7 +298,7 @@ class DeviceLedger:
                 return later, True
         return found, False
 
-    def _wanted(self, task: Task, needs: DeviceNeeds, row: int) -> Iterator[ClaimKey]:
+    def _wanted(self, task: Task, needs: DeviceNeeds, row: NodeRow) -> Iterator[ClaimKey]:
         """The claims that the task is to have there, in the order of `_open_demands`."""
         assert task.devices is not None
         keys = {ref.name: ref.key for ref in task.devices.refs if ref.name}
@@ -312,7 +313,7 @@ class DeviceLedger:
         if task.uid in self._claims:
             yield task.uid
 
-    def _gpu_devices(self, task: Task, row: int) -> tuple[DeviceId, ...]:
+    def _gpu_devices(self, task: Task, row: NodeRow) -> tuple[DeviceId, ...]:
         """Those of its devices that are among the node's GPUs, as far as its claims count as such."""
         assert task.devices is not None
         keys = [ref.key for ref in task.devices.refs if ref.name]
@@ -321,8 +322,8 @@ class DeviceLedger:
 
 
 def _is_left_over(claim: ResourceClaim, unplaced: set[str]) -> bool:
-    """Whether the claim stood for the extended resources of a pod that was not bound after all: the binder, which made
-    it for that bind alone, takes it away before it makes another."""
+    """Whether the claim was made for the extended resources of a pod that was not bound after all. The binder made it
+    for that bind only, and deletes it before it makes another."""
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return False
     return any(owner.controller and owner.uid in unplaced for owner in claim.metadata.ownerReferences)

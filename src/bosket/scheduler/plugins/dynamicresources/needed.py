@@ -8,6 +8,7 @@ from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
 from bosket.api.resource_k8s import DeviceClaim, ResourceClaimSpec
 from bosket.scheduler.model.device import DeviceNeeds, ExtendedNeed
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
 
@@ -19,14 +20,14 @@ class Demands:
         self._nodes, self._classes = snapshot.nodes, snapshot.inventory.classes
         self._known: dict[Hashable, Demand] = {}
 
-    def of(self, needs: DeviceNeeds, place: int, key: ObjectKey | None = None) -> Demand:
+    def of(self, needs: DeviceNeeds, index: int, key: ObjectKey | None = None) -> Demand:
         """That of one of the claims; `key`: which one it is, for a message, where pods have a claim each."""
-        found = self._known.get((needs.number, place))
+        found = self._known.get((needs.number, index))
         if found is None:
-            need = needs.claims[place]
+            need = needs.claims[index]
             key = key or need.key
             name = f"ResourceClaim {key}" if key is not None else f"resource claim {need.name}"
-            found = self._known[needs.number, place] = demand_of(need.spec, self._classes, name)
+            found = self._known[needs.number, index] = demand_of(need.spec, self._classes, name)
         return found
 
     def extended(self, lacking: tuple[ExtendedNeed, ...]) -> Demand:
@@ -39,7 +40,7 @@ class Demands:
             found = self._known[key] = demand_of(spec, self._classes, "extended resources")
         return found
 
-    def lacking(self, needs: DeviceNeeds, row: int) -> tuple[ExtendedNeed, ...]:
+    def lacking(self, needs: DeviceNeeds, row: NodeRow) -> tuple[ExtendedNeed, ...]:
         """The extended resources that devices must stand in for, because the node has none of them."""
         if not needs.extended:
             return ()

@@ -7,6 +7,7 @@ from functools import cached_property
 from bosket.api.resource_k8s import AllocationResult
 from bosket.kube.node_selector import NodeTest, node_test
 from bosket.scheduler.model.device import DeviceId, Offer, Pool, PoolId
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.dynamicresources.allocator import Reach
 
@@ -34,13 +35,13 @@ class Reaches:
         pools = self._inventory.pools
         return tuple(pools[key] for key in sorted(pools.keys() - self._homes.keys()))
 
-    def of(self, row: int) -> tuple[Reach, ...]:
+    def of(self, row: NodeRow) -> tuple[Reach, ...]:
         found = self._of.get(row)
         if found is None:
             found = self._of[row] = self._look(row)
         return found
 
-    def is_own(self, pool: PoolId, row: int) -> bool:
+    def is_own(self, pool: PoolId, row: NodeRow) -> bool:
         """Whether the node alone reaches the pool."""
         return self._homes.get(pool) == row
 
@@ -61,18 +62,18 @@ class Reaches:
             elif row >= 0:
                 self.versions[row] += 1
 
-    def _look(self, row: int) -> tuple[Reach, ...]:
+    def _look(self, row: NodeRow) -> tuple[Reach, ...]:
         node = self._table.nodes[row]
         pools = self._inventory.pools
         found = []
         own = sorted(self._inventory.local.get(node.metadata.name, ()))
         for pool in [*(pools[key] for key in own), *self._common]:
-            offers = tuple((place, offer) for place, offer in enumerate(pool.offers) if self._reaches(row, offer))
+            offers = tuple((index, offer) for index, offer in enumerate(pool.offers) if self._reaches(row, offer))
             if offers:
                 found.append(Reach(pool, offers))
         return tuple(found)
 
-    def _reaches(self, row: int, offer: Offer) -> bool:
+    def _reaches(self, row: NodeRow, offer: Offer) -> bool:
         node = self._table.nodes[row]
         if offer.everywhere:
             return True

@@ -1,4 +1,4 @@
-"""An allocation as its claim's status has it: devices, where they can be used, and what drivers are told."""
+"""An allocation as its claim's status has it: devices, where they can be used, and the configuration for drivers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def allocation_of(
     demand: Demand, given: Sequence[Given], classes: Mapping[str, DeviceClass], *, node: str, owner: str
 ) -> AllocationResult:
     """`owner`: what tells this claim from all others, for the names of parts of devices."""
-    results = tuple(_result(each, owner, place) for place, each in enumerate(given))
+    results = tuple(_result(each, owner, index) for index, each in enumerate(given))
     config = _configuration(demand, given, classes)
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=config), nodeSelector=_nodes(given, node)
     )
 
 
-def _result(given: Given, owner: str, place: int) -> DeviceRequestAllocationResult:
+def _result(given: Given, owner: str, index: int) -> DeviceRequestAllocationResult:
     want, offer, taken = given
     shared = offer.is_shared and not want.admin
     return DeviceRequestAllocationResult(
@@ -39,7 +39,7 @@ def _result(given: Given, owner: str, place: int) -> DeviceRequestAllocationResu
         device=offer.id.device,
         adminAccess=True if want.admin else None,
         tolerations=want.said_tolerations,
-        shareID=str(uuid5(NAMESPACE_OID, f"{owner}/{place}/{'/'.join(offer.id)}")) if shared else None,
+        shareID=str(uuid5(NAMESPACE_OID, f"{owner}/{index}/{'/'.join(offer.id)}")) if shared else None,
         consumedCapacity=written(taken),
     )
 

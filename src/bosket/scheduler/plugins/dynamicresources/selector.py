@@ -1,7 +1,7 @@
 """Which devices of a pool selectors match: CEL expressions of device classes and of requests.
 
 A device on which an expression can't be evaluated (it lacks an attribute, say) isn't matched by it, and others go on.
-An expression that can't be understood at all is told of before anything is placed.
+An expression that can't be compiled is reported before anything is placed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class UnusableSelector(ValueError):
 def expressions(selectors: tuple[DeviceSelector, ...], where: str) -> Selectors:
     """Raises UnusableSelector. `where`: the object and field that the selectors are in."""
     found = []
-    for place, each in enumerate(selectors):
+    for index, each in enumerate(selectors):
         if each.cel is None:
-            raise UnusableSelector(f"{where}[{place}] has no cel expression")
+            raise UnusableSelector(f"{where}[{index}] has no cel expression")
         problem = _problem(each.cel.expression)
         if problem:
-            raise UnusableSelector(f"{where}[{place}].cel.expression: {problem}")
+            raise UnusableSelector(f"{where}[{index}].cel.expression: {problem}")
         found.append(each.cel.expression)
     return tuple(found)
 

@@ -19,8 +19,9 @@ from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.numa import Policy
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger, placement_of
 from bosket.scheduler.plugins.score import NUMA
 
@@ -72,12 +73,12 @@ class _Aligned(NodeFilter):
             for row in self._rows:
                 codes[row] = self._objection(pod_class, row)
         else:
-            for place, row in enumerate(rows.tolist()):
+            for position, row in enumerate(rows.tolist()):
                 if row in self._ledger.zones:
-                    codes[place] = self._objection(pod_class, row)
+                    codes[position] = self._objection(pod_class, row)
         return codes
 
-    def _objection(self, pod_class: PodClass, row: int) -> int:
+    def _objection(self, pod_class: PodClass, row: NodeRow) -> int:
         node = self._ledger.at(row)
         needs = pod_class.numa
         assert node is not None
@@ -95,7 +96,7 @@ class _FewZones(NodeScorer):
         self._most = max(len(zones.ids) for zones in ledger.zones.values())
         self._nothing = np.zeros(len(session.snapshot.nodes))
         self._unknown = np.full(len(session.snapshot.nodes), NUMA / self._most)
-        self._wanted: dict[int, bool] = {}
+        self._wanted: dict[ClassIndex, bool] = {}
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         if not self._concerns(pod_class):
@@ -105,11 +106,11 @@ class _FewZones(NodeScorer):
             for row in self._ledger.zones:
                 scores[row] = self._score(pod_class, row)
         else:
-            for place, row in enumerate(rows.tolist()):
-                scores[place] = self._score(pod_class, row)
+            for position, row in enumerate(rows.tolist()):
+                scores[position] = self._score(pod_class, row)
         return scores
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         return self._score(pod_class, row) if self._concerns(pod_class) else 0.0
 
     def _concerns(self, pod_class: PodClass) -> bool:
@@ -123,7 +124,7 @@ class _FewZones(NodeScorer):
             found = self._wanted[pod_class.index] = any(node is not None and node.aligns(needs) for node in nodes)
         return found
 
-    def _score(self, pod_class: PodClass, row: int) -> float:
+    def _score(self, pod_class: PodClass, row: NodeRow) -> float:
         node = self._ledger.at(row)
         needs = pod_class.numa
         if node is None or needs is None:
@@ -140,7 +141,7 @@ class _Prediction:
     def __init__(self, ledger: ZoneLedger) -> None:
         self._ledger = ledger
 
-    def __call__(self, bind: Bind, row: int) -> Bind:
+    def __call__(self, bind: Bind, row: NodeRow) -> Bind:
         given = self._ledger.held(bind.task, row) if row in self._ledger.zones else ()
         if not given:
             return bind

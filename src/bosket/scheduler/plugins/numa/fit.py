@@ -27,20 +27,20 @@ Given = tuple[tuple[int, tuple[int, ...]], ...]
 class Demand:
     """What a pod asks of the zones of nodes of one kind."""
 
-    places: tuple[int, ...]  #: of the resources that are aligned
+    resources: tuple[int, ...]  #: of the resources that are aligned
     together: tuple[Vector, ...]
     apart: tuple[Vector, ...]
 
     @classmethod
-    def of(cls, needs: NumaNeeds, zones: NumaZones, places: tuple[int, ...]) -> Demand:
-        """`places`: of the resources that matter, in the zones' order."""
+    def of(cls, needs: NumaNeeds, zones: NumaZones, resources: tuple[int, ...]) -> Demand:
+        """`resources`: those that matter, in the zones' order."""
 
         def vectors(units: tuple[Named, ...]) -> tuple[Vector, ...]:
             return tuple(zones.vector(dict(each)) for each in units)
 
         if zones.scope is Scope.POD:
-            return cls(places, vectors((needs.pod,)), ())
-        return cls(places, vectors(needs.together), vectors(needs.apart))
+            return cls(resources, vectors((needs.pod,)), ())
+        return cls(resources, vectors(needs.together), vectors(needs.apart))
 
 
 def fit(zones: NumaZones, free: Free, demand: Demand) -> Given | None:
@@ -48,25 +48,25 @@ def fit(zones: NumaZones, free: Free, demand: Demand) -> Given | None:
     left = [list(each) for each in free]
     given: dict[int, list[int]] = {}
     for unit in demand.together:
-        chosen = _choose(zones, left, demand.places, unit)
+        chosen = _choose(zones, left, demand.resources, unit)
         if chosen is None:
             return None
-        _draw(left, chosen, demand.places, unit, given)
-    if any(_choose(zones, free, demand.places, unit) is None for unit in demand.apart):
+        _draw(left, chosen, demand.resources, unit, given)
+    if any(_choose(zones, free, demand.resources, unit) is None for unit in demand.apart):
         return None
     return tuple((zone, tuple(given[zone])) for zone in sorted(given))
 
 
-def _choose(zones: NumaZones, free: Free, places: Vector, unit: Vector) -> Sequence[int] | None:
+def _choose(zones: NumaZones, free: Free, resources: Vector, unit: Vector) -> Sequence[int] | None:
     """The zones that one unit is spread over."""
-    wanted = [(place, unit[place]) for place in places if unit[place] > 0]
+    wanted = [(resource, unit[resource]) for resource in resources if unit[resource] > 0]
     match zones.policy:
         case Policy.SINGLE:
             return _lowest(free, wanted, 1)
         case Policy.BEST_EFFORT:
             return _greedy(free, dict(wanted))
         case _:
-            widths = {_fewest(zones.widest[place], amount) for place, amount in wanted}
+            widths = {_fewest(zones.widest[resource], amount) for resource, amount in wanted}
             if not widths:
                 return ()
             width = widths.pop()
@@ -80,7 +80,7 @@ def _fewest(widest: Vector, amount: int) -> int:
 
 def _lowest(free: Free, wanted: Sequence[tuple[int, int]], width: int) -> Sequence[int] | None:
     for zones in combinations(range(len(free)), width):
-        if all(sum(free[zone][place] for zone in zones) >= amount for place, amount in wanted):
+        if all(sum(free[zone][resource] for zone in zones) >= amount for resource, amount in wanted):
             return zones
     return None
 
@@ -90,26 +90,26 @@ def _greedy(free: Free, missing: dict[int, int]) -> Sequence[int] | None:
     while any(amount > 0 for amount in missing.values()):
         best, best_cover = -1, 0
         for zone, has in enumerate(free):
-            cover = sum(min(amount, has[place]) for place, amount in missing.items() if amount > 0)
+            cover = sum(min(amount, has[resource]) for resource, amount in missing.items() if amount > 0)
             if zone not in chosen and cover > best_cover:
                 best, best_cover = zone, cover
         if best < 0:
             return None
         chosen.append(best)
-        for place in missing:
-            missing[place] -= free[best][place]
+        for resource in missing:
+            missing[resource] -= free[best][resource]
     return chosen
 
 
 def _draw(
-    left: list[list[int]], zones: Sequence[int], places: Vector, unit: Vector, given: dict[int, list[int]]
+    left: list[list[int]], zones: Sequence[int], resources: Vector, unit: Vector, given: dict[int, list[int]]
 ) -> None:
     """Takes a unit from its zones, as much as there is from the first, and so on."""
-    for place in places:
-        missing = unit[place]
+    for resource in resources:
+        missing = unit[resource]
         for zone in zones:
-            taken = min(missing, left[zone][place])
+            taken = min(missing, left[zone][resource])
             if taken > 0:
-                left[zone][place] -= taken
-                given.setdefault(zone, [0] * len(unit))[place] += taken
+                left[zone][resource] -= taken
+                given.setdefault(zone, [0] * len(unit))[resource] += taken
                 missing -= taken

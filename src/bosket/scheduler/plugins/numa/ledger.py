@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from bosket.scheduler.framework.extension import Kind, PlacementListener
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.numa import NumaNeeds, NumaZones, Policy, Record, is_device
 from bosket.scheduler.model.resource import GPU_NAMES
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass, Task
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ClassIndex, PodClass, Task
 from bosket.scheduler.plugins.numa.fit import Demand, Given, fit
 
 NOTHING: Given = ()
@@ -24,7 +25,7 @@ NOTHING: Given = ()
 class NodeZones:
     """The zones of one node, as they are now. Made when somebody first asks for them."""
 
-    __slots__ = ("devices", "free", "now", "places", "version", "zones")
+    __slots__ = ("devices", "free", "now", "resources", "version", "zones")
 
     def __init__(self, zones: NumaZones, ignored: frozenset[str]) -> None:
         self.zones = zones
@@ -32,8 +33,8 @@ class NodeZones:
         self.now = [list(each) for each in zones.allocatable]  #: though some may have been promised it
         self.version = 0  #: changes with what is free
         #: of the resources that are aligned for Guaranteed pods, and of the devices among them
-        self.places = tuple(place for place, name in enumerate(zones.names) if name not in ignored)
-        self.devices = tuple(place for place in self.places if is_device(zones.names[place]))
+        self.resources = tuple(resource for resource, name in enumerate(zones.names) if name not in ignored)
+        self.devices = tuple(resource for resource in self.resources if is_device(zones.names[resource]))
 
     def change(self, given: Given, sign: int) -> None:
         """Of what is free when all who are going have gone."""
@@ -52,10 +53,10 @@ class NodeZones:
         """Whether it matters to this node's kubelet where the pod's resources are."""
         if self.zones.policy is Policy.NONE:
             return False
-        return needs.guaranteed or any(needs.asks_for(self.zones.names[place]) for place in self.devices)
+        return needs.guaranteed or any(needs.asks_for(self.zones.names[resource]) for resource in self.devices)
 
     def demand(self, needs: NumaNeeds) -> Demand:
-        return Demand.of(needs, self.zones, self.places if needs.guaranteed else self.devices)
+        return Demand.of(needs, self.zones, self.resources if needs.guaranteed else self.devices)
 
 
 class ZoneLedger(PlacementListener):
@@ -71,21 +72,22 @@ class ZoneLedger(PlacementListener):
         self._ignored = frozenset("gpu" if name in GPU_NAMES else name for name in ignored)
         rows = session.snapshot.nodes.rows
         zones = {rows[name]: each for name, each in session.snapshot.numa.items() if name in rows}
-        self.zones: Mapping[int, NumaZones] = dict(sorted(zones.items()))
-        self._nodes: dict[int, NodeZones] = {}
+        self.zones: Mapping[NodeRow, NumaZones] = dict(sorted(zones.items()))
+        self._nodes: dict[NodeRow, NodeZones] = {}
         self._held: dict[Task, Given] = {}
         self._given_up: dict[Task, list[Given]] = {}  # by tasks that were evicted in this cycle, the last eviction last
-        self._demands: dict[tuple[int, tuple[str, ...], object], Demand] = {}
-        self._fits: dict[tuple[int, int], tuple[int, Given | None]] = {}  # of a class on a node, by the zones' version
+        self._demands: dict[tuple[ClassIndex, tuple[str, ...], object], Demand] = {}
+        # Of a class on a node, by the zones' version.
+        self._fits: dict[tuple[ClassIndex, NodeRow], tuple[int, Given | None]] = {}
 
-    def at(self, row: int) -> NodeZones | None:
+    def at(self, row: NodeRow) -> NodeZones | None:
         """The node's zones, as they are now; None when it tells about none."""
         found = self._nodes.get(row)
         if found is None and row in self.zones:
             found = self._nodes[row] = self._make(row)
         return found
 
-    def fit(self, pod_class: PodClass, row: int) -> Given | None:
+    def fit(self, pod_class: PodClass, row: NodeRow) -> Given | None:
         """What a pod of the class would be given on a node that aligns it; None when it can't be aligned."""
         node = self.at(row)
         needs = pod_class.numa
@@ -99,7 +101,7 @@ class ZoneLedger(PlacementListener):
         self._fits[key] = (node.version, found)
         return found
 
-    def fit_now(self, pod_class: PodClass, row: int) -> Given | None:
+    def fit_now(self, pod_class: PodClass, row: NodeRow) -> Given | None:
         """The same of what needn't be waited for."""
         node = self.at(row)
         needs = pod_class.numa
@@ -109,7 +111,7 @@ class ZoneLedger(PlacementListener):
             return self.fit(pod_class, row)
         return fit(node.zones, node.at_once(), self._demand(pod_class.index, needs, node))
 
-    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+    def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether the kubelet would take a pod of the class at once."""
         node = self.at(row)
         needs = pod_class.numa
@@ -117,19 +119,19 @@ class ZoneLedger(PlacementListener):
             return True
         return self.fit_now(pod_class, row) is not None
 
-    def held(self, task: Task, row: int) -> Given:
+    def held(self, task: Task, row: NodeRow) -> Given:
         """What the task has of the zones of its node."""
         self.at(row)
         return self._held.get(task, NOTHING)
 
     # What a statement tells
 
-    def stays(self, task: Task, row: int) -> bool:
+    def stays(self, task: Task, row: NodeRow) -> bool:
         """Whether it would be given the same as before it was evicted; as in KAI, who is given nothing stays too."""
         given = self._place(task, row)
         return not given or given == self._given_up[task][-1]
 
-    def done(self, kind: Kind, task: Task, row: int) -> None:
+    def done(self, kind: Kind, task: Task, row: NodeRow) -> None:
         match kind:
             case Kind.EVICT:
                 self._give_up(task, row)
@@ -142,7 +144,7 @@ class ZoneLedger(PlacementListener):
             case Kind.PIPELINE:
                 self._take(task, row, self._place(task, row))
 
-    def undone(self, kind: Kind, task: Task, row: int) -> None:
+    def undone(self, kind: Kind, task: Task, row: NodeRow) -> None:
         match kind:
             case Kind.EVICT:
                 self._take_back(task, row)
@@ -153,33 +155,33 @@ class ZoneLedger(PlacementListener):
             case Kind.PIPELINE:
                 self._credit(task, row)
 
-    def _give_up(self, task: Task, row: int) -> None:
+    def _give_up(self, task: Task, row: NodeRow) -> None:
         if row in self.zones:
             self._given_up.setdefault(task, []).append(self._credit(task, row))
 
-    def _take_back(self, task: Task, row: int) -> None:
+    def _take_back(self, task: Task, row: NodeRow) -> None:
         if row in self.zones:
             self._take(task, row, self._given_up[task].pop())
 
-    def _credit(self, task: Task, row: int) -> Given:
+    def _credit(self, task: Task, row: NodeRow) -> Given:
         node = self.at(row)
         given = self._held.pop(task, NOTHING)
         if node is not None and given:
             node.change(given, +1)
         return given
 
-    def _take(self, task: Task, row: int, given: Given) -> None:
+    def _take(self, task: Task, row: NodeRow, given: Given) -> None:
         node = self.at(row)
         if node is not None and given:
             node.change(given, -1)
             self._held[task] = given
 
-    def _change_now(self, row: int, given: Given, sign: int) -> None:
+    def _change_now(self, row: NodeRow, given: Given, sign: int) -> None:
         node = self.at(row) if given else None
         if node is not None:
             node.change_now(given, sign)
 
-    def _place(self, task: Task, row: int, *, at_once: bool = False) -> Given:
+    def _place(self, task: Task, row: NodeRow, *, at_once: bool = False) -> Given:
         needs = task.pod_class.numa
         if needs is None or row not in self.zones:
             return NOTHING
@@ -191,7 +193,7 @@ class ZoneLedger(PlacementListener):
 
     # Made of the snapshot
 
-    def _make(self, row: int) -> NodeZones:
+    def _make(self, row: NodeRow) -> NodeZones:
         node = NodeZones(self.zones[row], self._ignored)
         snapshot = self._session.snapshot
         reconstruct = self._reconstruct and node.zones.policy is not Policy.NONE
@@ -211,7 +213,7 @@ class ZoneLedger(PlacementListener):
                 self._held[task] = given
         return node
 
-    def _demand(self, index: int, needs: NumaNeeds, node: NodeZones) -> Demand:
+    def _demand(self, index: ClassIndex, needs: NumaNeeds, node: NodeZones) -> Demand:
         key = (index, node.zones.names, node.zones.scope)
         found = self._demands.get(key)
         if found is None:
@@ -221,8 +223,8 @@ class ZoneLedger(PlacementListener):
 
 def _change(amounts: list[list[int]], given: Given, sign: int) -> None:
     for zone, of_zone in given:
-        for place, amount in enumerate(of_zone):
-            amounts[zone][place] += sign * amount
+        for resource, amount in enumerate(of_zone):
+            amounts[zone][resource] += sign * amount
 
 
 def _given_by(record: Record, zones: NumaZones) -> Given:
@@ -236,6 +238,6 @@ def _given_by(record: Record, zones: NumaZones) -> Given:
 def placement_of(given: Given, zones: NumaZones) -> Sequence[tuple[str, dict[str, int]]]:
     """Zones by name, and amounts by the names that the node's exporter uses."""
     return [
-        (zones.ids[zone], {zones.reported[place]: amount for place, amount in enumerate(amounts) if amount})
+        (zones.ids[zone], {zones.reported[resource]: amount for resource, amount in enumerate(amounts) if amount})
         for zone, amounts in given
     ]

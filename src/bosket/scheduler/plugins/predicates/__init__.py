@@ -25,7 +25,7 @@ class Predicates:
     def open(self, session: Session) -> None:
         session.extensions.node_filters.add(GpuKinds(session))
         session.extensions.node_filters.add(RoomForReservation(session))
-        session.extensions.node_filters.add(ByNode(session))
+        session.extensions.node_filters.add(ByNode(session.snapshot, session.reason_book))
         ledger = MatchLedger(session) if session.snapshot.has_match_keys else None
         session.extensions.task_checks.add(PodFitness(session, ledger))
         if ledger is not None:

@@ -12,9 +12,8 @@ import numpy as np
 from bosket.api.core import Node
 from bosket.kube.node_selector import node_test
 from bosket.kube.taint import tolerates
-from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
-from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.framework.extension import NodeFilter, ReasonBook, ReasonCodes, Rows
+from bosket.scheduler.model.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.model.volume import VolumeNeeds
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
@@ -37,18 +36,18 @@ class ByNode(NodeFilter):
 
     static = True
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, snapshot: Snapshot, book: ReasonBook) -> None:
+        self._snapshot, self._book = snapshot, book
 
     def cache_key(self, pod_class: PodClass) -> Hashable:
-        return pod_class.fixed_index, pod_class.wants_gpu if self._session.snapshot.worker_labels else None
+        return pod_class.fixed_index, pod_class.wants_gpu if self._snapshot.worker_labels else None
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
-        snapshot = self._session.snapshot
+        snapshot = self._snapshot
         texts, numbers = snapshot.memory.recall(
             snapshot.nodes.static_version, "by node", self.cache_key(pod_class), lambda: self._ask(pod_class)
         )
-        codes: ReasonCodes = self._session.reason_book.numbers(texts)[numbers[rows]]
+        codes: ReasonCodes = self._book.numbers(texts)[numbers[rows]]
         return codes
 
     def _ask(self, pod_class: PodClass) -> tuple[tuple[str, ...], np.ndarray]:
@@ -58,11 +57,11 @@ class ByNode(NodeFilter):
             checks.append(_affinity(pod_class))
         if pod_class.volumes is not None:
             checks.append(_volumes(pod_class.volumes))
-        if self._session.snapshot.worker_labels is not None:
-            checks.append(_worker(self._session.snapshot.worker_labels, wants_gpu=pod_class.wants_gpu))
-        places: dict[str, int] = {"": 0}
-        nodes = self._session.snapshot.nodes.nodes
-        refusals = self._session.snapshot.refusals()
+        if self._snapshot.worker_labels is not None:
+            checks.append(_worker(self._snapshot.worker_labels, wants_gpu=pod_class.wants_gpu))
+        number_of: dict[str, int] = {"": 0}
+        nodes = self._snapshot.nodes.nodes
+        refusals = self._snapshot.refusals()
         labels = self._labels_of(pod_class)
         if labels is None:
             found = [refusal or _first(checks, node) for node, refusal in zip(nodes, refusals, strict=True)]
@@ -71,8 +70,8 @@ class ByNode(NodeFilter):
             some = {look: row for row, look in enumerate(looks)}
             verdicts = {look: refusals[row] or _first(checks, nodes[row]) for look, row in some.items()}
             found = [verdicts[look] for look in looks]
-        numbers = np.array([places.setdefault(each, len(places)) for each in found], dtype=np.intp)
-        return tuple(places), numbers
+        numbers = np.array([number_of.setdefault(each, len(number_of)) for each in found], dtype=np.intp)
+        return tuple(number_of), numbers
 
     def _labels_of(self, pod_class: PodClass) -> list[str] | None:
         """The labels that verdicts about a class rest on, beside taints; None where they rest on more than that."""
@@ -80,7 +79,7 @@ class ByNode(NodeFilter):
         terms = required.nodeSelectorTerms if required is not None else ()
         if pod_class.volumes is not None or any(term.matchFields for term in terms):
             return None
-        workers = self._session.snapshot.worker_labels
+        workers = self._snapshot.worker_labels
         return sorted(
             {*pod_class.node_selector, *(each.key for term in terms for each in term.matchExpressions)}
             | ({workers.gpu, workers.cpu} if workers is not None else set())
@@ -88,7 +87,7 @@ class ByNode(NodeFilter):
 
     def _kinds(self) -> list[int]:
         """By node, a number: the same for those that refuse pods for the same reason and have the same taints."""
-        snapshot, numbers = self._session.snapshot, dict[Hashable, int]()
+        snapshot, numbers = self._snapshot, dict[Hashable, int]()
 
         def look() -> list[int]:
             pairs = zip(snapshot.refusals(), snapshot.nodes.nodes, strict=True)
@@ -98,7 +97,7 @@ class ByNode(NodeFilter):
 
     def _values(self, label: str) -> list[str | None]:
         """By node, the label's value."""
-        snapshot = self._session.snapshot
+        snapshot = self._snapshot
         nodes = snapshot.nodes
         return snapshot.memory.recall(
             nodes.static_version, "label", label, lambda: [node.metadata.labels.get(label) for node in nodes.nodes]

@@ -11,6 +11,7 @@ from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.mig_node import MigStrategy
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, PODS, amounts_of
 from bosket.scheduler.model.task import Mig, PodClass
 
@@ -100,17 +101,17 @@ class RoomForReservation(NodeFilter):
         codes: ReasonCodes = np.zeros(len(few), dtype=np.int32)
         if few.any():
             numbers = np.arange(len(nodes.table))[rows]
-            for place in np.flatnonzero(few).tolist():
-                if self._needs_two(pod_class, int(numbers[place])):
-                    codes[place] = self._session.reason_book.number(POD_NUMBER)
+            for position in np.flatnonzero(few).tolist():
+                if self._needs_two(pod_class, NodeRow(int(numbers[position]))):
+                    codes[position] = self._session.reason_book.number(POD_NUMBER)
         return codes
 
-    def code(self, pod_class: PodClass, row: int) -> int:
+    def code(self, pod_class: PodClass, row: NodeRow) -> int:
         nodes = self._session.nodes
         if nodes.idle_at[PODS, row] + nodes.releasing_at[PODS, row] >= 2 or not self._needs_two(pod_class, row):
             return 0
         return self._session.reason_book.number(POD_NUMBER)
 
-    def _needs_two(self, pod_class: PodClass, row: int) -> bool:
+    def _needs_two(self, pod_class: PodClass, row: NodeRow) -> bool:
         choice = choose_devices(self._session, pod_class, row)
         return choice is None or choice.opened > 0 or not all(name.isdigit() for name in choice.groups)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from operator import le
 
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, all_resources
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 
 MILLICORES = 1000.0
 GIGABYTE = 1e9
@@ -21,8 +21,8 @@ class NodeSizes:
         allocatable = snapshot.nodes.allocatable
         self._names = snapshot.resource_names
         self._pool = snapshot.node_pool
-        self._most: list[float] = allocatable.max(axis=1, initial=0.0).tolist()  # by place
-        self._known: dict[int, str] = {}
+        self._most: list[float] = allocatable.max(axis=1, initial=0.0).tolist()  # by resource
+        self._known: dict[ClassIndex, str] = {}
 
     def objection(self, task: Task) -> str:
         """Empty when some node is large enough, were it empty."""
@@ -38,18 +38,18 @@ class NodeSizes:
             return ""
         request = pod_class.demand_by(None).tolist()
         served = pod_class.device_needs.instead if pod_class.device_needs is not None else ()
-        for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
-            if request[place] > most[place] and place not in served:
-                return f"{self._request(pod_class)}. {self._topped(place, most[place])}"
+        for resource in (GPU, CPU, MEMORY, *all_resources(request)[PODS:]):
+            if request[resource] > most[resource] and resource not in served:
+                return f"{self._request(pod_class)}. {self._topped(resource, most[resource])}"
         return ""
 
-    def _topped(self, place: int, most: float) -> str:
-        name = self._names[place]
+    def _topped(self, resource: ResourceIndex, most: float) -> str:
+        name = self._names[resource]
         what, unit, most = {
             GPU: ("GPU", "", most),
             CPU: ("CPU", " cores", most / MILLICORES),
             MEMORY: ("memory", " GB", most / GIGABYTE),
-        }.get(place, (name, " GB", most / GIGABYTE) if name in STORAGE else (name, "", most))
+        }.get(resource, (name, " GB", most / GIGABYTE) if name in STORAGE else (name, "", most))
         if not most:
             return f"No node in the {self._pool} node-pool has {what} resources"
         return (
@@ -64,9 +64,9 @@ class NodeSizes:
             f"CPU: {_short(request[CPU] / MILLICORES)} (cores)",
             f"memory: {_short(request[MEMORY] / GIGABYTE)} (GB)",
         ]
-        for place, amount in pod_class.holds:
-            name = self._names[place]
-            if place >= PODS:
+        for resource, amount in pod_class.holds:
+            name = self._names[resource]
+            if resource >= PODS:
                 in_bytes = name in STORAGE
                 parts.append(f"{name}: {_short(amount / GIGABYTE)} (GB)" if in_bytes else f"{name}: {_short(amount)}")
         return ", ".join(parts)

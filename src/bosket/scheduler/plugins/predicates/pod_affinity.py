@@ -8,9 +8,9 @@ import numpy as np
 
 from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.pod_affinity import MatchKey, PodSelector, Role
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, domains_of
 from bosket.scheduler.plugins.match_ledger import MatchCount, MatchLedger
 
@@ -27,7 +27,7 @@ class PodAffinity(NodeFilter):
         objections = (AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY)
         self._numbers = dict(zip(objections, session.reason_book.numbers(objections), strict=True))
         self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
-        self._neighbours: dict[int, _Neighbours] = {}
+        self._neighbours: dict[ClassIndex, _Neighbours] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
         affinity_terms = pod_class.affinity_terms
@@ -47,7 +47,7 @@ class PodAffinity(NodeFilter):
             codes = np.where(where, self._numbers[objection], codes)
         return codes
 
-    def code(self, pod_class: PodClass, row: int) -> int:
+    def code(self, pod_class: PodClass, row: NodeRow) -> int:
         objection = self._of(pod_class).objection(row)
         return int(self._numbers[objection]) if objection else 0
 
@@ -101,7 +101,7 @@ class _Neighbours:
         found += [(OTHERS_ANTI_AFFINITY, each.at(rows) > 0) for each in self._repelling if each.match_count.total]
         return found
 
-    def objection(self, row: int) -> str:
+    def objection(self, row: NodeRow) -> str:
         """The first that can be said against one node; empty when there is none."""
         if self._near:
             first = self._is_first()

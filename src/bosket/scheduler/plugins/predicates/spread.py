@@ -14,9 +14,9 @@ from bosket.api.core import Node
 from bosket.kube.taint import tolerates
 from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.pod_affinity import SpreadConstraint
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, Domains, domains_of
 from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
@@ -32,7 +32,7 @@ class TopologySpread(NodeFilter):
         self._session, self._ledger = session, ledger
         self._uneven, self._no_label = session.reason_book.numbers((UNEVEN, NO_LABEL))
         self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
-        self._constraints: dict[int, list[_Constraint]] = {}
+        self._constraints: dict[ClassIndex, list[_Constraint]] = {}
         self._grounds: dict[Hashable, _Ground] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
@@ -48,7 +48,7 @@ class TopologySpread(NodeFilter):
             codes = np.where(missing, self._no_label, np.where(uneven, self._uneven, codes))
         return codes
 
-    def code(self, pod_class: PodClass, row: int) -> int:
+    def code(self, pod_class: PodClass, row: NodeRow) -> int:
         for each in self._of(pod_class):
             if each.is_missing(row):
                 return int(self._no_label)
@@ -116,11 +116,11 @@ class _Constraint:
         missing = self._count.domains.of_row[rows] == NONE
         return missing, self._count.at(rows) - self._fewest > self._allowed
 
-    def is_missing(self, row: int) -> bool:
+    def is_missing(self, row: NodeRow) -> bool:
         """Whether a node lacks the label."""
         return bool(self._count.domains.of_row[row] == NONE)
 
-    def is_uneven(self, row: int) -> bool:
+    def is_uneven(self, row: NodeRow) -> bool:
         """Whether a node's domain is too far ahead."""
         self._catch_up()
         return self._count.here(row) - self._fewest > self._allowed
@@ -131,7 +131,7 @@ class _Constraint:
         domains, counts = self._count.domains, self._count.per_domain()
         assert counts is not None
         # Only domains with pods are ahead of others, unless the skew itself is nonsense.
-        some = counts.places() if self._allowed >= 0 else np.arange(len(domains))
+        some = counts.indexes() if self._allowed >= 0 else np.arange(len(domains))
         uneven = domains.rows_in(some[counts.at(some) - self._fewest > self._allowed]) if len(some) else NO_ROWS
         return uneven if not len(domains.lacking) else np.concatenate((uneven, domains.lacking))
 

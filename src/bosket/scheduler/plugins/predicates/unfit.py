@@ -1,13 +1,13 @@
 """What makes it useless to look for a node: missing claims and ConfigMaps, requests that are larger than any node.
 
-All objections are told at once, each under the name that KAI's users know it by.
+All objections are reported at once, each under the name that KAI's users know it by.
 """
 
 from __future__ import annotations
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_size import NodeSizes
 from bosket.scheduler.plugins.predicates.references import required_config_maps
@@ -23,7 +23,7 @@ class PodFitness:
         self._ledger = ledger
         self._config_maps = session.snapshot.config_maps
         self._sizes = NodeSizes(session.snapshot)
-        self._fine: set[int] = set()
+        self._fine: set[ClassIndex] = set()
 
     def __call__(self, task: Task) -> str | None:
         pod_class = task.pod_class

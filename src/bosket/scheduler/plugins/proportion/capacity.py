@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.queue import UNLIMITED, QueueRow
 from bosket.scheduler.model.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
 from bosket.scheduler.model.resource import QUEUE_RESOURCE_NAMES, QueueAmounts
 
@@ -23,7 +23,7 @@ class Capacity:
         self._queues = session.snapshot.queues.queues
         self._limits = [queue.limit for queue in self._queues]
         self._quotas = [queue.quota for queue in self._queues]
-        self._limited: dict[int, tuple[int, ...]] = {}  # by leaf: the queues up to the root that have a limit
+        self._limited: dict[QueueRow, tuple[QueueRow, ...]] = {}  # by leaf: the queues up to the root that have a limit
 
     def check(self, job: JobState, requested: QueueAmounts) -> OverCapacity | None:
         """The first queue on the way up that has no room, and of what."""
@@ -42,7 +42,7 @@ class Capacity:
     def _first_over(
         self,
         code: str,
-        path: tuple[int, ...],
+        path: tuple[QueueRow, ...],
         allowed: Sequence[QueueAmounts],
         held: Sequence[QueueAmounts],
         requested: QueueAmounts,

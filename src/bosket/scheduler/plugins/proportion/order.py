@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.queue import UNLIMITED, QueueRow
 from bosket.scheduler.model.resource import NOTHING, QUEUE_RESOURCES, QueueAmounts, minus
 from bosket.scheduler.plugins.proportion.share import allocatable_shares, as_shares, cluster_total
 
@@ -26,6 +26,17 @@ NO_SHARE = 1000.0
 
 #: Rules 1 to 6, and what the queue may have; the smaller goes first.
 Rank = tuple[bool, bool, int, bool, float, float, "Bound"]
+
+
+#: What each part of a rank is about.
+RankRule = Literal["above-share", "above-quota", "priority", "nothing-allowed", "share-with-job", "share", "bound"]
+_RULES: Final[tuple[RankRule, ...]] = get_args(RankRule)
+
+
+def deciding_rule(first: Rank, second: Rank) -> RankRule | None:
+    """By which rule the first of two queues goes before the second; None where they rank equal."""
+    differing = (rule for rule, mine, theirs in zip(_RULES, first, second, strict=True) if mine != theirs)
+    return next(differing, None)
 
 
 class Bound:
@@ -89,7 +100,7 @@ class QueueRanks:
         # By queue: what it would hold after its next job, and its dominant share then: mostly what it holds next time.
         self._after: list[tuple[QueueAmounts, float]] = [(NOTHING, -1.0)] * len(queues)
 
-    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> Rank:
+    def rank(self, row: QueueRow, wanted: QueueAmounts, leaving: QueueAmounts) -> Rank:
         # Asked for twice or more a turn: written out, resource by resource.
         held = gpus, millicores, memory = self._ledger.allocated[row]
         after = gpus_after, millicores_after, memory_after = (
@@ -116,7 +127,7 @@ class QueueRanks:
             bound,
         )
 
-    def _violates(self, row: int, held: QueueAmounts) -> bool:
+    def _violates(self, row: QueueRow, held: QueueAmounts) -> bool:
         """Whether it holds something of which it may have nothing."""
         return any(amount > 0 and not share for amount, share in zip(held, self._allocatable[row], strict=True))
 

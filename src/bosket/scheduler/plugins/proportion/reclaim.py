@@ -12,7 +12,7 @@ import math
 from bosket.scheduler.framework.job_state import JobState, requested_by
 from bosket.scheduler.framework.scenario import Scenario
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.queue import UNLIMITED, fits
+from bosket.scheduler.model.queue import UNLIMITED, QueueRow, fits
 from bosket.scheduler.model.resource import QueueAmounts, minus, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.plugins.proportion.share import RESOURCES, allocatable_shares
@@ -32,7 +32,7 @@ class Reclaim:
         self._multiplier = saturation_multiplier
         self._smallest_device = session.snapshot.nodes.devices.smallest
         #: by the queues that are compared: what was asked, with what they hold, and the answer
-        self._known: dict[tuple[int, int], tuple[tuple[QueueAmounts, QueueAmounts, QueueAmounts], bool]] = {}
+        self._known: dict[tuple[QueueRow, QueueRow], tuple[tuple[QueueAmounts, QueueAmounts, QueueAmounts], bool]] = {}
         self._consolidating = session.settings.allow_consolidating_reclaim
 
     def may_reclaim(self, reclaimer: JobState) -> bool:
@@ -45,7 +45,7 @@ class Reclaim:
 
     # A victim filter
 
-    def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
+    def takes_from(self, preemptor: JobState, queue_row: QueueRow) -> bool:
         # Of most queues only one above them matters: the answer is the same for all below it.
         sides = self._tree.where_paths_part(preemptor.queue_row, queue_row)
         mine, theirs = (self._ledger.allocated[row] for row in sides)
@@ -71,16 +71,16 @@ class Reclaim:
     # A scenario validator
 
     def is_just(self, scenario: Scenario) -> bool:
-        remaining: dict[int, QueueAmounts] = {}
-        involved: dict[int, set[int]] = {}
+        remaining: dict[QueueRow, QueueAmounts] = {}
+        involved: dict[QueueRow, set[int]] = {}
         for row, steps in self._taken_by_queue(scenario).items():
             if not self._takes_justly(scenario, row, steps, remaining, involved):
                 return False
         return self._stays_below_those_who_lost(scenario, remaining, involved)
 
-    def _taken_by_queue(self, scenario: Scenario) -> dict[int, list[QueueAmounts]]:
+    def _taken_by_queue(self, scenario: Scenario) -> dict[QueueRow, list[QueueAmounts]]:
         """What is taken from each queue, step by step: extras one by one, what a gang needs as a whole."""
-        result: dict[int, list[QueueAmounts]] = {}
+        result: dict[QueueRow, list[QueueAmounts]] = {}
         for job, tasks in scenario.by_job().items():
             extras, core = _split(job, tasks)
             steps = [self._held(job, [task]) for task in extras] + [self._held(job, core)]
@@ -100,10 +100,10 @@ class Reclaim:
     def _takes_justly(
         self,
         scenario: Scenario,
-        row: int,
+        row: QueueRow,
         steps: list[QueueAmounts],
-        remaining: dict[int, QueueAmounts],
-        involved: dict[int, set[int]],
+        remaining: dict[QueueRow, QueueAmounts],
+        involved: dict[QueueRow, set[int]],
     ) -> bool:
         reclaimer = scenario.preemptor
         mine, theirs = self._tree.where_paths_part(reclaimer.queue_row, row)
@@ -120,7 +120,7 @@ class Reclaim:
         return True
 
     def _stays_below_those_who_lost(
-        self, scenario: Scenario, remaining: dict[int, QueueAmounts], involved: dict[int, set[int]]
+        self, scenario: Scenario, remaining: dict[QueueRow, QueueAmounts], involved: dict[QueueRow, set[int]]
     ) -> bool:
         request = self._request(scenario)
         wanted = {r for r in RESOURCES if request[r] > 0}
@@ -137,7 +137,7 @@ class Reclaim:
         return True
 
     def _is_more_saturated(
-        self, row: int, mine: QueueAmounts, other: int, theirs: QueueAmounts, resources: set[int]
+        self, row: QueueRow, mine: QueueAmounts, other: QueueRow, theirs: QueueAmounts, resources: set[int]
     ) -> bool:
         for resource in resources:
             my_share, their_share = self._fair_share[row][resource], self._fair_share[other][resource]

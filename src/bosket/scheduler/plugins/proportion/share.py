@@ -15,18 +15,18 @@ from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
 RESOURCES = range(len(QUEUE_RESOURCES))
 #: Weights beyond this count as this, so that a sum of them is still a number.
 HEAVIEST = 1e100
-PLACES = list(QUEUE_RESOURCES)
+INDEXES = list(QUEUE_RESOURCES)
 
 
 def cluster_total(snapshot: Snapshot) -> QueueAmounts:
     """What nodes that take pods have, less what pods of other schedulers hold there."""
     nodes = snapshot.nodes
-    ours = nodes.allocatable[PLACES] - nodes.foreign[PLACES]
-    for place, name in enumerate(snapshot.resource_names):
+    ours = nodes.allocatable[INDEXES] - nodes.foreign[INDEXES]
+    for resource, name in enumerate(snapshot.resource_names):
         if (gpus_each := mig_gpus(name)) > 0:
-            ours[PLACES.index(GPU)] += gpus_each * (nodes.allocatable[place] - nodes.foreign[place])
+            ours[INDEXES.index(GPU)] += gpus_each * (nodes.allocatable[resource] - nodes.foreign[resource])
     if snapshot.worker_labels is not None:  # GPUs where no pod with GPUs may go are nobody's
-        ours[PLACES.index(GPU)] *= [snapshot.worker_labels.gpu in node.metadata.labels for node in nodes.nodes]
+        ours[INDEXES.index(GPU)] *= [snapshot.worker_labels.gpu in node.metadata.labels for node in nodes.nodes]
     gpus, millicores, memory = ours[:, snapshot.taking_nodes()].sum(axis=1).tolist()
     return gpus, millicores, memory
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, Vector
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, all_resources
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 
@@ -47,7 +47,9 @@ class Demand:
             self.most[: len(request)] = np.maximum(self.most[: len(request)], request)
             users[: len(request)] += (request > 0) * count
         #: the resources that they ask for, but for their number
-        self.places = [place for place in np.flatnonzero(self.total > 0).tolist() if place != PODS]
+        self.resources = [
+            resource for resource in all_resources(self.total) if self.total[resource] > 0 and resource != PODS
+        ]
         users[[CPU, MEMORY]] = self.count
         #: whether they are alike enough to be counted in pods; otherwise amounts are added up
         self.is_uniform = bool(((users == 0) | (users == self.count)).all())
@@ -60,7 +62,7 @@ class Demand:
 
     def pods_on(self, ledger: NodeLedger, rows: Rows) -> NDArray[np.float64]:
         """(row,): how many of the largest of them each node could take."""
-        if not self.places:
+        if not self.resources:
             return np.full(len(ledger.idle[PODS, rows]), float(self.count))
         asked = np.flatnonzero(self.most > 0)
         free = ledger.idle[asked][:, rows] + ledger.releasing[asked][:, rows]
@@ -76,7 +78,7 @@ class TreeCapacity:
 
     def __init__(self, ledger: NodeLedger, tree: TopologyTree) -> None:
         self._ledger, self.tree = ledger, tree
-        self._free: dict[int, KeptSums] = {}  # by resource
+        self._free: dict[ResourceIndex, KeptSums] = {}
         self._pods: dict[tuple[bytes, int], KeptSums] = {}  # by what the largest pod asks for
 
     def fits(self, demand: Demand, level: int) -> Mask:
@@ -87,7 +89,7 @@ class TreeCapacity:
 
     def pods(self, demand: Demand, level: int) -> Sums:
         """(domain,): how many of the tasks it could take."""
-        key = (demand.most.tobytes(), 0 if demand.places else demand.count)
+        key = (demand.most.tobytes(), 0 if demand.resources else demand.count)
         kept = self._pods.get(key)
         if kept is None:
             ledger = self._ledger
@@ -97,19 +99,19 @@ class TreeCapacity:
     def fullness(self, demand: Demand, level: int) -> Sums:
         """(domain,): the part of what is free that the tasks would take, of the resource that is scarcest there."""
         result = np.zeros(len(self.tree.levels[level].names))
-        for place in demand.places:
-            free = self.free(place, level)
+        for resource in demand.resources:
+            free = self.free(resource, level)
             part = np.full(len(free), NOTHING_THERE)
-            np.divide(demand.total[place], free, out=part, where=free > 0)
+            np.divide(demand.total[resource], free, out=part, where=free > 0)
             np.maximum(result, part, out=result)
         return result
 
-    def free(self, place: int, level: int) -> Sums:
+    def free(self, resource: ResourceIndex, level: int) -> Sums:
         """(domain,): of a resource, what is idle or being released."""
-        kept = self._free.get(place)
+        kept = self._free.get(resource)
         if kept is None:
-            idle, releasing = self._ledger.idle[place], self._ledger.releasing[place]
-            kept = self._free[place] = KeptSums(self._ledger, self.tree, lambda rows: idle[rows] + releasing[rows])
+            idle, releasing = self._ledger.idle[resource], self._ledger.releasing[resource]
+            kept = self._free[resource] = KeptSums(self._ledger, self.tree, lambda rows: idle[rows] + releasing[rows])
         return kept.at(level)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import NodeSubsets
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import NOWHERE, Mask
 from bosket.scheduler.model.reason import DomainsShort, Scarcity, TopologyUnsatisfied
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyTree
@@ -94,9 +94,9 @@ class Choice:
             order = by_name
             if number > start:
                 order = np.lexsort((by_name, -self._capacity.fullness(demand, number), ranks[-1][level.parents]))
-            place = np.empty(len(order), dtype=np.intp)
-            place[order] = by_name
-            ranks.append(place)
+            rank = np.empty(len(order), dtype=np.intp)
+            rank[order] = by_name
+            ranks.append(rank)
         return ranks
 
     def _scores(self, inside: Sequence[Mask], ranks: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
@@ -105,8 +105,8 @@ class Choice:
         domains = sorted(np.flatnonzero(inside[self._narrowest]).tolist(), key=ranks[self._narrowest].__getitem__)
         # The last place is for nodes outside, whose number is -1.
         by_domain = np.full(len(level.names) + 1, -np.inf)
-        for place, domain in enumerate(domains, start=1):
-            by_domain[domain] = np.floor(place / len(domains) * BEST_SCORE) * TOPOLOGY
+        for rank, domain in enumerate(domains, start=1):
+            by_domain[domain] = np.floor(rank / len(domains) * BEST_SCORE) * TOPOLOGY
         return by_domain[level.of_row]
 
     def _shortage(self, demand: Demand, start: tuple[int, int], allowed: Mask) -> DomainsShort | None:

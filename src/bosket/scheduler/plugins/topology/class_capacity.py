@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import GPU, PODS
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.resource import GPU, PODS, ResourceIndex
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.plugins.topology.capacity import KeptSums, Sums
 
@@ -30,23 +30,23 @@ class ClassCapacity:
 
     def __init__(self, session: Session, tree: TopologyTree) -> None:
         self._session, self._ledger, self._tree = session, session.nodes, tree
-        self._slots: dict[int, KeptSums] = {}  # by class
-        self._free: dict[int, KeptSums] = {}  # by resource
+        self._slots: dict[ClassIndex, KeptSums] = {}
+        self._free: dict[ResourceIndex, KeptSums] = {}
 
     def may_hold(self, classes: Mapping[PodClass, int], level: int) -> Mask:
         """(domain,): whether so many pods of these classes could go there together, as far as sums tell."""
         holds = np.ones(len(self._tree.levels[level].names), dtype=bool)
-        for place, amount in self._totals(classes).items():
-            holds &= self._free_in(place, level) >= amount - ROUNDING
+        for resource, amount in self._totals(classes).items():
+            holds &= self._free_in(resource, level) >= amount - ROUNDING
         for pod_class in classes:
             wanted = sum(count * self._units(pod_class, each) for each, count in classes.items())
             holds &= self._slots_in(pod_class, level) >= wanted
         return holds
 
-    def _free_in(self, place: int, level: int) -> Sums:
-        kept = self._free.get(place)
+    def _free_in(self, resource: ResourceIndex, level: int) -> Sums:
+        kept = self._free.get(resource)
         if kept is None:
-            kept = self._free[place] = KeptSums(self._ledger, self._tree, lambda rows: self._amounts(place, rows))
+            kept = self._free[resource] = KeptSums(self._ledger, self._tree, lambda rows: self._amounts(resource, rows))
         return kept.at(level)
 
     def _slots_in(self, pod_class: PodClass, level: int) -> Sums:
@@ -56,11 +56,11 @@ class ClassCapacity:
             self._slots[pod_class.index] = kept
         return kept.at(level)
 
-    def _amounts(self, place: int, rows: Rows) -> ByNode:
+    def _amounts(self, resource: ResourceIndex, rows: Rows) -> ByNode:
         """What nodes have of a resource, idle or being released; a node that holds more than it has, has nothing."""
         ledger = self._ledger
-        free = ledger.idle[place, rows] + ledger.releasing[place, rows]
-        if place == GPU and ledger.shared:
+        free = ledger.idle[resource, rows] + ledger.releasing[resource, rows]
+        if resource == GPU and ledger.shared:
             free = free + ledger.shared.free_parts()[rows]
         return np.asarray(np.maximum(free, 0.0))
 
@@ -68,8 +68,8 @@ class ClassCapacity:
         """How many pods of a class each node could take by what it has of what they ask for, their number apart."""
         allowed = self._session.views.of(pod_class).allowed[rows]
         slots = np.full(len(allowed), np.inf)
-        for place, amount in pod_class.needs:
-            np.minimum(slots, np.floor(self._amounts(place, rows) / amount + ROUNDING), out=slots)
+        for resource, amount in pod_class.needs:
+            np.minimum(slots, np.floor(self._amounts(resource, rows) / amount + ROUNDING), out=slots)
         share = pod_class.share
         if share is not None:
             shared = self._ledger.shared
@@ -79,12 +79,12 @@ class ClassCapacity:
             slots = self._amounts(PODS, rows)
         return np.where(allowed, slots, 0.0)
 
-    def _totals(self, classes: Mapping[PodClass, int]) -> dict[int, float]:
+    def _totals(self, classes: Mapping[PodClass, int]) -> dict[ResourceIndex, float]:
         """By resource, what all of them ask for at the least."""
-        totals: dict[int, float] = {}
+        totals: dict[ResourceIndex, float] = {}
         for pod_class, count in classes.items():
-            for place, amount in pod_class.holds:
-                totals[place] = totals.get(place, 0.0) + count * amount
+            for resource, amount in pod_class.holds:
+                totals[resource] = totals.get(resource, 0.0) + count * amount
             share = pod_class.share
             if share is not None:
                 least = min((share.memory_on(size) / size for size in set(self._ledger.shared.sizes)), default=0.0)
@@ -102,7 +102,7 @@ class ClassCapacity:
         if not unit.needs or unit.share is not None:
             return 0
         asked = dict(pod_class.needs)
-        units = int(min(asked.get(place, 0.0) // amount for place, amount in unit.needs))
+        units = int(min(asked.get(resource, 0.0) // amount for resource, amount in unit.needs))
         if units:
             own, others = self._session.views.of(unit).allowed, self._session.views.of(pod_class).allowed
             if others is not own and (others & ~own).any():

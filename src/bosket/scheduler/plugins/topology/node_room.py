@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.gpu_share import GpuShare
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.resource import GPU, PODS
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 
 
 class NodeState(NamedTuple):
@@ -28,11 +28,11 @@ class NodeRoom:
     def __init__(self, session: Session) -> None:
         self._nodes = session.nodes
         self._session = session
-        self._states: dict[int, NodeState] = {}
-        self._usable: dict[int, Mask] = {}  # by class
+        self._states: dict[NodeRow, NodeState] = {}
+        self._usable: dict[ClassIndex, Mask] = {}
 
     def usable(self, pod_class: PodClass) -> Mask:
-        """(node,): whether a node could take a pod of a class, as things stood when the search began."""
+        """(node,): whether a node could take a pod of a class, by what was free when the search began."""
         found = self._usable.get(pod_class.index)
         if found is None:
             view = self._session.views.of(pod_class)
@@ -43,7 +43,7 @@ class NodeRoom:
             self._usable[pod_class.index] = found
         return found
 
-    def state(self, row: int) -> NodeState:
+    def state(self, row: NodeRow) -> NodeState:
         found = self._states.get(row)
         if found is None:
             free = self._nodes.free()[:, row]
@@ -53,15 +53,15 @@ class NodeRoom:
             found = self._states[row] = NodeState(tuple(free.tolist()), tuple(rooms))
         return found
 
-    def put(self, row: int, state: NodeState) -> None:
+    def put(self, row: NodeRow, state: NodeState) -> None:
         self._states[row] = state
 
-    def slots(self, pod_class: PodClass, row: int, most: int) -> int:
+    def slots(self, pod_class: PodClass, row: NodeRow, most: int) -> int:
         """How many pods of a class the node could take, `most` at most."""
         state = self.state(row)
         slots = min(most, int(state.amounts[PODS]))
-        for place, amount in pod_class.needs:
-            slots = min(slots, int(state.amounts[place] // amount))
+        for resource, amount in pod_class.needs:
+            slots = min(slots, int(state.amounts[resource] // amount))
         if pod_class.share is None or slots <= 0:
             return max(slots, 0)
         count = 0
@@ -69,7 +69,7 @@ class NodeRoom:
             state, count = after, count + 1
         return count
 
-    def with_pods(self, pod_class: PodClass, row: int, count: int) -> NodeState:
+    def with_pods(self, pod_class: PodClass, row: NodeRow, count: int) -> NodeState:
         """How the node stands with so many more pods of a class, for which it has room."""
         state = self.state(row)
         if pod_class.share is not None:
@@ -79,11 +79,11 @@ class NodeRoom:
                 state = after
             return state
         amounts = list(state.amounts)
-        for place, amount in pod_class.holds:
-            amounts[place] -= amount * count
+        for resource, amount in pod_class.holds:
+            amounts[resource] -= amount * count
         return NodeState(tuple(amounts), state.rooms)
 
-    def _with(self, state: NodeState, pod_class: PodClass, row: int) -> NodeState | None:
+    def _with(self, state: NodeState, pod_class: PodClass, row: NodeRow) -> NodeState | None:
         """With one more pod that shares GPUs: on the fullest that take it, and on whole ones that it opens."""
         share = pod_class.share
         assert share is not None
@@ -91,12 +91,12 @@ class NodeRoom:
         if rooms is None:
             return None
         amounts = list(state.amounts)
-        for place, amount in pod_class.holds:
-            amounts[place] -= amount
+        for resource, amount in pod_class.holds:
+            amounts[resource] -= amount
         amounts[GPU] -= len(rooms) - len(state.rooms)
         return NodeState(tuple(amounts), rooms)
 
-    def _rooms_after(self, state: NodeState, share: GpuShare, row: int) -> tuple[int, ...] | None:
+    def _rooms_after(self, state: NodeState, share: GpuShare, row: NodeRow) -> tuple[int, ...] | None:
         size = self._nodes.shared.sizes[row]
         memory, missing = share.memory_on(size), share.devices
         if memory > size:

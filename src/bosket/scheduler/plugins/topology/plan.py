@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow, rows_in
 from bosket.scheduler.model.reason import TopologyUnusable
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass, Task
@@ -54,7 +54,7 @@ class Plans:
             return True
         return bool(constraints) and (_has_choice(job, job.next_tasks()) or job.has_active)
 
-    def find(self, job: JobState, tasks: Sequence[Task], on: Mask) -> Mapping[Task, int] | None:
+    def find(self, job: JobState, tasks: Sequence[Task], on: Mask) -> Mapping[Task, NodeRow] | None:
         """By task, the row of a node, in the order in which they are to be placed; None where nothing was found."""
         if not _has_choice(job, tasks):
             return None
@@ -144,7 +144,7 @@ class _Parts:
 class _Place(NamedTuple):
     """A node that takes pods of the class that is being placed."""
 
-    row: int
+    row: NodeRow
     slots: int  #: how many of them
     after: int  #: how many the nodes take that come later
 
@@ -183,11 +183,11 @@ class _Search:
     def __init__(self, room: NodeRoom, root: _Part, on: Mask, steps: int) -> None:
         self._room, self._root, self._on = room, root, on
         self.steps = steps  #: that are left
-        self._placed: list[tuple[_Part, PodClass, int, int]] = []  # part, class, row of a node, pods
-        self._kinds: dict[int, tuple[int, ...]] = {}  # by row: the domains of the levels that some part may need
+        self._placed: list[tuple[_Part, PodClass, NodeRow, int]] = []  # part, class, row of a node, pods
+        self._kinds: dict[NodeRow, tuple[int, ...]] = {}  # by row: the domains of the levels that some part may need
         self._of_rows = list({id(of_row): of_row for of_row in _levels_in(root)}.values())
 
-    def run(self) -> dict[Task, int] | None:
+    def run(self) -> dict[Task, NodeRow] | None:
         """By task, the row of a node."""
         begin = _items(self._root, self._on)
         agenda = _pushed(begin, None)
@@ -206,7 +206,7 @@ class _Search:
             frames.append((self._ways(agenda.item), agenda.rest))
         return None
 
-    def _by_task(self) -> dict[Task, int]:
+    def _by_task(self) -> dict[Task, NodeRow]:
         return {
             task: row
             for part, pod_class, row, count in self._placed
@@ -253,7 +253,7 @@ class _Search:
     def _places(self, fill: _Fill) -> tuple[_Place, ...]:
         """The nodes that take pods of the first class, those with the least room first."""
         pod_class = fill.classes[0]
-        rows = np.flatnonzero(fill.region & self._room.usable(pod_class)).tolist()
+        rows = rows_in(fill.region & self._room.usable(pod_class))
         self.steps -= len(rows) // NODES_PER_STEP
         slots = sorted((self._room.slots(pod_class, row, fill.left), row) for row in rows)
         places: list[_Place] = []
@@ -264,7 +264,7 @@ class _Search:
                 after += count
         return tuple(reversed(places))
 
-    def _kind(self, row: int) -> tuple[int, ...]:
+    def _kind(self, row: NodeRow) -> tuple[int, ...]:
         found = self._kinds.get(row)
         if found is None:
             found = self._kinds[row] = tuple(int(each[row]) for each in self._of_rows)
@@ -296,7 +296,7 @@ def _pod_size(pod_class: PodClass) -> tuple[float, ...]:
 
 def _size(part: _Part) -> tuple[float, ...]:
     classes = part.classes().items()
-    return tuple(sum(count * pod_class.charge[place] for pod_class, count in classes) for place in range(3))
+    return tuple(sum(count * pod_class.charge[resource] for pod_class, count in classes) for resource in range(3))
 
 
 def _levels_in(part: _Part) -> Iterator[NDArray[np.intp]]:

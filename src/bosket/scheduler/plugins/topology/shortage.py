@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.reason import DomainShort, DomainsShort, Scarcity
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, ResourceIndex
 from bosket.scheduler.plugins.topology.capacity import NOTHING_THERE, Demand, TreeCapacity
 
 #: What amounts of resources are called, and how much one of them is; others go by their name, in their own unit.
@@ -44,21 +44,21 @@ class Shortage:
 
     def scarcest(self, level: int, domain: int) -> Scarcity | None:
         """The resource of which a domain has least for what is asked for; None where nothing is."""
-        if not self._demand.places:
+        if not self._demand.resources:
             return None
 
-        def part(place: int) -> float:
-            free = self._free(place, level, domain)
-            return float(self._demand.total[place]) / free if free > 0 else NOTHING_THERE
+        def part(resource: ResourceIndex) -> float:
+            free = self._free(resource, level, domain)
+            return float(self._demand.total[resource]) / free if free > 0 else NOTHING_THERE
 
-        place = max(self._demand.places, key=part)
+        resource = max(self._demand.resources, key=part)
         snapshot = self._session.snapshot
         there = self._capacity.tree.levels[level].rows.members(domain)
-        name, unit = SHOWN.get(place, (snapshot.resource_names[place], 1.0))
+        name, unit = SHOWN.get(resource, (snapshot.resource_names[resource], 1.0))
         amounts = (
-            max(self._free(place, level, domain), 0.0),
-            float(snapshot.nodes.allocatable[place][there].sum()),
-            float(self._demand.total[place]),
+            max(self._free(resource, level, domain), 0.0),
+            float(snapshot.nodes.allocatable[resource][there].sum()),
+            float(self._demand.total[resource]),
         )
         free, total, asked = (f"{amount / unit:g}" for amount in amounts)
         return Scarcity(name, free, total, asked)
@@ -66,8 +66,11 @@ class Shortage:
     def _lacking(self, level: int, domain: int) -> tuple[tuple[str, float, float], ...]:
         """Name, amount asked for, and amount free, of the resources of which there is too little."""
         names, demand = self._session.snapshot.resource_names, self._demand
-        amounts = ((place, float(demand.total[place]), self._free(place, level, domain)) for place in demand.places)
-        return tuple((names[place], asked, free) for place, asked, free in amounts if free < asked)
+        amounts = (
+            (resource, float(demand.total[resource]), self._free(resource, level, domain))
+            for resource in demand.resources
+        )
+        return tuple((names[resource], asked, free) for resource, asked, free in amounts if free < asked)
 
     def _placeable(self, level: int, domain: int) -> int:
         """How many pods of different sizes a domain takes when the largest come first, each on the fullest node."""
@@ -89,5 +92,5 @@ class Shortage:
             placed += int(taken.sum())
         return placed
 
-    def _free(self, place: int, level: int, domain: int) -> float:
-        return float(self._capacity.free(place, level)[domain])
+    def _free(self, resource: ResourceIndex, level: int, domain: int) -> float:
+        return float(self._capacity.free(resource, level)[domain])

@@ -41,7 +41,7 @@ class DeviceClaims:
     """All that is known of devices, and which pods use which claims."""
 
     def __init__(self, axis: ResourceAxis, dirty: set[ObjectKey], report: Callable[[str], None]) -> None:
-        """`touched`: where pods are put that must be looked at again because others came or went."""
+        """`dirty` collects pods to be read again because another user of their claim came or went."""
         self._axis, self._dirty = axis, dirty
         self.pools = Pools(report)
         self.claims: Shared[ObjectKey, ResourceClaim] = Shared()
@@ -193,7 +193,7 @@ class DeviceClaims:
         made = {each.name: each.resourceClaimName for each in pod.status.resourceClaimStatuses}
         namespace = pod.metadata.namespace
         refs, problem = [], ""
-        for place, each in enumerate(pod.spec.resourceClaims):
+        for index, each in enumerate(pod.spec.resourceClaims):
             own = each.resourceClaimName is None
             name = made.get(each.name) if own else each.resourceClaimName
             if own and each.name in made and not name:
@@ -205,7 +205,7 @@ class DeviceClaims:
                     if template
                     else "names neither a claim nor a template"
                 )
-                problem = problem or f"spec.resourceClaims[{place}] ({each.name}) {what}"
+                problem = problem or f"spec.resourceClaims[{index}] ({each.name}) {what}"
                 continue
             key = ObjectKey(namespace, name)
             refs.append(ClaimRef(each.name, key, own))

@@ -31,7 +31,7 @@ def extended_needs(spec: PodSpec, classes: Mapping[str, str], axis: ResourceAxis
     try:
         amounts = pod_request(spec)
     except (InvalidQuantity, UncountableAmount):
-        return ()  # told of by whoever counts the pod's requests
+        return ()  # reported where the pod's requests are summed
     needs = []
     for resource in sorted(classes):
         counted = "gpu" if resource in GPU_NAMES else resource
@@ -41,24 +41,24 @@ def extended_needs(spec: PodSpec, classes: Mapping[str, str], axis: ResourceAxis
         requests, mappings = _requests(spec, resource, classes[resource])
         if requests:
             axis.learn({counted: amount})
-            needs.append(ExtendedNeed(resource, axis.names.index(counted), amount, requests, mappings))
+            needs.append(ExtendedNeed(resource, axis.index_of(counted), amount, requests, mappings))
     return tuple(needs)
 
 
 def _requests(spec: PodSpec, resource: str, class_name: str) -> tuple[tuple[DeviceRequest, ...], Mapped]:
     containers = (*spec.initContainers, *spec.containers)
-    short_lived = [place for place, each in enumerate(spec.initContainers) if each.restartPolicy != "Always"]
+    short_lived = [index for index, each in enumerate(spec.initContainers) if each.restartPolicy != "Always"]
     lasting: list[DeviceRequest | None] = [None] * len(containers)
     mappings: list[ContainerExtendedResourceRequest] = []
-    for place, container in enumerate(containers):
-        if place not in short_lived:
-            lasting[place], mapped = _container_request(place, container, resource, class_name, ())
+    for index, container in enumerate(containers):
+        if index not in short_lived:
+            lasting[index], mapped = _container_request(index, container, resource, class_name, ())
             mappings += mapped
     largest: DeviceRequest | None = None
     brief: list[ContainerExtendedResourceRequest] = []
     names: set[str] = set()
-    for place in short_lived:
-        request, mapped = _container_request(place, containers[place], resource, class_name, lasting[place:])
+    for index in short_lived:
+        request, mapped = _container_request(index, containers[index], resource, class_name, lasting[index:])
         brief += mapped
         if request is not None:
             names.add(request.name)
@@ -73,7 +73,7 @@ def _requests(spec: PodSpec, resource: str, class_name: str) -> tuple[tuple[Devi
 
 
 def _container_request(
-    place: int, container: Container, resource: str, class_name: str, reusable: Sequence[DeviceRequest | None]
+    index: int, container: Container, resource: str, class_name: str, reusable: Sequence[DeviceRequest | None]
 ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
     requests = container.resources.requests or container.resources.limits
     wanted = to_int(requests[resource]) if resource in requests else 0
@@ -87,7 +87,7 @@ def _container_request(
             mapped.append(_mapped(container.name, resource, each.name))
             if found >= wanted:
                 return None, mapped
-    name = f"container-{place}-request-{sorted(requests).index(resource)}"
+    name = f"container-{index}-request-{sorted(requests).index(resource)}"
     mapped.append(_mapped(container.name, resource, name))
     exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=wanted - found)
     return DeviceRequest(name=name, exactly=exactly), mapped

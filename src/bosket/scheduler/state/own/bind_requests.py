@@ -15,7 +15,7 @@ from bosket.api.quantity import integer_or_none
 
 
 class BindRequests:
-    """All bind requests, judged by the pods and nodes that there are.
+    """All bind requests, and which of them are dead, by the pods and nodes that exist.
 
     `pods` and `nodes` are the owner's own tables; it says when one of them changed.
     """
@@ -49,9 +49,9 @@ class BindRequests:
         if current is not None and self._is_outdated(request, current):
             return False
         pod = pod_of(request)
-        stood = self.node_of(pod), self.gpu_groups_of(pod)
+        before = self.node_of(pod), self.gpu_groups_of(pod)
         self._put(request)
-        return (self.node_of(pod), self.gpu_groups_of(pod)) != stood
+        return (self.node_of(pod), self.gpu_groups_of(pod)) != before
 
     def observe_deleted(self, request: BindRequest) -> ObjectKey | None:
         """The pod that the request was for, if it was the one that counts."""
@@ -72,9 +72,9 @@ class BindRequests:
         self.known[request.key] = request
         self._of_pod[pod_of(request)] = request
         self._to_node.setdefault(request.spec.selectedNode, set()).add(request.key)
-        self.judge(request)
+        self.assess(request)
 
-    def judge(self, request: BindRequest) -> None:
+    def assess(self, request: BindRequest) -> None:
         """Decides anew whether the request is dead."""
         if self._is_dead(request):
             self._dead[request.key] = request
@@ -84,17 +84,17 @@ class BindRequests:
             if request.status.phase != "Succeeded":
                 self.under_way.add(request.key)
 
-    def judge_for_pod(self, pod: ObjectKey) -> None:
+    def assess_for_pod(self, pod: ObjectKey) -> None:
         if pod in self._of_pod:
-            self.judge(self._of_pod[pod])
+            self.assess(self._of_pod[pod])
 
-    def judge_for_node(self, node: str) -> Collection[ObjectKey]:
+    def assess_for_node(self, node: str) -> Collection[ObjectKey]:
         """The pods that may stand differently, because the node came or went."""
         if node not in self._to_node:
             return ()
         requests = [self.known[key] for key in self._to_node[node]]
         for request in requests:
-            self.judge(request)
+            self.assess(request)
         return [pod_of(request) for request in requests]
 
     def node_of(self, pod: ObjectKey) -> str | None:

@@ -52,7 +52,7 @@ class Volumes:
     """All claims, volumes and classes, and which pods use which claims."""
 
     def __init__(self, dirty: set[ObjectKey], report: Callable[[str], None]) -> None:
-        """`touched`: gets the pods that may stand differently."""
+        """`dirty` collects pods to be read again because a claim or volume changed."""
         self._report, self._dirty = report, dirty
         self.claims: dict[ObjectKey, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}

@@ -45,7 +45,7 @@ def base_group(
     """The group of a workload's top owner.
 
     `chain` are the owners that may set priority, preemptibility and delays, and `owner` is who the group belongs to and
-    is named after; both are the top owner alone unless told otherwise. Where `min_subgroup` is given it is the minimum,
+    is named after; both are the top owner alone by default. Where `min_subgroup` is given it is the minimum,
     in place of `min_member`.
     """
     top = workload.top

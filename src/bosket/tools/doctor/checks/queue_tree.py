@@ -133,7 +133,7 @@ def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[
             Severity.ERROR,
             named(queue),
             f"{where}.{key}",
-            f"{getattr(resource, key):g} makes no sense, so the queue and its jobs are set aside",
+            f"{getattr(resource, key):g} makes no sense, so the queue and its jobs are ignored",
             f"set it to {allowed}",
             set_amount(queue, name, key, "0"),
         )

@@ -1,6 +1,6 @@
 """Pods and pod groups that can't run as they are: unknown queues, groups, sub-groups and priorities, closed gates.
 
-What many pods have in common is told once for their namespace. What may just be on its way is told after a while.
+A finding about many pods is reported once for their namespace. What may be a passing state is reported after a while.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def check_bind_requests(installation: Installation) -> Iterator[Finding]:
                 "status.phase",
                 f"the pod couldn't be bound to {request.spec.selectedNode} "
                 f"({counted(max(request.status.failedAttempts, 1), 'attempt')}): {request.status.reason or 'unknown'}",
-                "mend what the reason names; the scheduler then decides anew",
+                "fix what the reason names; the scheduler then decides anew",
                 f"kubectl describe bindrequest -n {request.metadata.namespace} {request.metadata.name}",
             )
         elif installation.bundle.now is not None and _is_older(installation, request, _PATIENCE_SECONDS):

@@ -16,7 +16,7 @@ from bosket.grove.admission.defaults import completed
 from bosket.grove.admission.lookup import Lookup
 from bosket.grove.admission.set_rules import check_change, check_new
 from bosket.kube.patch import json_patch
-from bosket.runtime.webhook.review import Judge
+from bosket.runtime.webhook.review import ReviewHandler
 from bosket.runtime.webhook.verdict import ADMITTED, Refusal, Verdict
 
 T = TypeVar("T", bound=KubeObject)
@@ -28,7 +28,7 @@ VALIDATE_BINDINGS: Final = "/webhooks/validate-clustertopology"
 AUTHORIZE: Final = "/webhooks/authorizer-webhook"
 
 
-def judges(configuration: OperatorConfiguration, operator: str, cluster: Lookup) -> dict[str, Judge]:
+def review_handlers(configuration: OperatorConfiguration, operator: str, cluster: Lookup) -> dict[str, ReviewHandler]:
     """Who answers on which path; `operator` is the operator's user name.
 
     An authorizer that is off lets everything pass: its registration may have outlived the time when it was on.
@@ -37,7 +37,7 @@ def judges(configuration: OperatorConfiguration, operator: str, cluster: Lookup)
     return {
         DEFAULT_SETS: complete_set,
         VALIDATE_SETS: lambda request: check_set(request, configuration, cluster),
-        VALIDATE_BINDINGS: lambda request: judge_binding(request, configuration),
+        VALIDATE_BINDINGS: lambda request: review_binding(request, configuration),
         AUTHORIZE: lambda request: (
             authorize(request, authorizer, operator, cluster) if authorizer.enabled else ADMITTED
         ),
@@ -65,7 +65,7 @@ def check_set(request: AdmissionRequest, configuration: OperatorConfiguration, c
     return old if isinstance(old, Verdict) else check_change(old, new, configuration, cluster)
 
 
-def judge_binding(request: AdmissionRequest, configuration: OperatorConfiguration) -> Verdict:
+def review_binding(request: AdmissionRequest, configuration: OperatorConfiguration) -> Verdict:
     """Whether a binding may be as it is."""
     new = _decode(request.object, ClusterTopologyBinding)
     return new if isinstance(new, Verdict) else check_binding(new, configuration.scheduler)

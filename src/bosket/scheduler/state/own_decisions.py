@@ -70,7 +70,7 @@ class OwnDecisions:
 
     def assume_eviction(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
         """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out. The next
-        process is told by `action` and `text` what was decided, and why."""
+        process learns from `action` and `text` what was decided, and why."""
         self._tasks.evictions.assume(pod, uid, now, action, text)
         self._tasks.renew(pod)
 

@@ -51,7 +51,7 @@ class Attempts:
 
 
 @dataclass(slots=True)
-class Tally:
+class JobSummary:
     """The pods of a job, sorted by what they mean for it."""
 
     count: Count
@@ -88,10 +88,10 @@ class Tally:
         return not any(waiting)
 
 
-def tally(job: Job, pods: list[Pod], memory: Memory, *, deleted_here: Callable[[Pod], bool]) -> Tally:
+def summarize(job: Job, pods: list[Pod], memory: Memory, *, deleted_here: Callable[[Pod], bool]) -> JobSummary:
     """Sort the pods that `job` controls; `memory` learns what it didn't know."""
     settled = Count.settled(job, pods)
-    result = Tally(count=settled, memory=memory, completed_indexes=_indexes(job, job.status.completedIndexes))
+    result = JobSummary(count=settled, memory=memory, completed_indexes=_indexes(job, job.status.completedIndexes))
     succeeded: list[Pod] = []
     failed: list[tuple[Pod, Verdict]] = []
     for pod in pods:
@@ -150,7 +150,7 @@ def completion_index(pod: Pod) -> int | None:
 
 
 def finished_at(pod: Pod) -> float:
-    """When the pod ended, as closely as it can be told."""
+    """When the pod ended, as exactly as its status says."""
     ends = [
         parse_time(status.state.terminated.finishedAt)
         for status in pod.status.containerStatuses
@@ -167,7 +167,7 @@ def finished_at(pod: Pod) -> float:
     return parse_time(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
 
 
-def _remember(job: Job, result: Tally, pod: Pod, verdict: Verdict) -> None:
+def _remember(job: Job, result: JobSummary, pod: Pod, verdict: Verdict) -> None:
     """Take note of a pod that has failed, whether or not it is counted already."""
     if verdict.action == "FailJob":
         result.policy_failure = result.policy_failure or verdict.message
@@ -196,7 +196,7 @@ def _known_failures(pod: Pod) -> int:
 
 
 def _count_indexes(
-    job: Job, result: Tally, pods: Iterable[Pod], succeeded: list[Pod], failed: list[tuple[Pod, Verdict]]
+    job: Job, result: JobSummary, pods: Iterable[Pod], succeeded: list[Pod], failed: list[tuple[Pod, Verdict]]
 ) -> None:
     """Which indexes are done, and which have failed too often; whom to keep until a successor is there."""
     if not is_indexed(job):

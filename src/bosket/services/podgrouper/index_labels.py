@@ -1,4 +1,4 @@
-"""What groupers look other objects up by; the service keeps indexes for it."""
+"""Labels by which groupers look up pods; the service keeps an index of its informer for each."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ TRAINING_JOB_LABEL: Final = "training.kubeflow.org/job-name"
 #: On all pods of a Knative service: the revision that they run.
 KNATIVE_REVISION_LABEL: Final = "serving.knative.dev/revision"
 
-#: Labels by which pods are found.
+#: All labels with an index.
 POD_LABELS: Final = (TRAINING_JOB_LABEL, KNATIVE_REVISION_LABEL)

@@ -1,7 +1,7 @@
 """What each webhook says: from the request of a review to a verdict, by the pure rules of this package.
 
 `pods_completed` and `pods_checked` are asked in turn for a new pod; the rest is checked only. What can't be decoded is
-refused: an API server that knows more than we do about an object would have told so by its version.
+refused: an API server that knows more than we do about an object would have said so by its version.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bosket.api.kai import PodGroup, Queue, Topology
 from bosket.api.object import KubeObject
 from bosket.kube.access import read_rule
 from bosket.kube.patch import json_patch
-from bosket.runtime.webhook.review import AnyJudge
+from bosket.runtime.webhook.review import AnyReviewHandler
 from bosket.runtime.webhook.verdict import ADMITTED, Refusal, Verdict
 from bosket.services.admission import namespace_policy, pod, podgroup, queue, topology
 from bosket.services.admission.access import Known, check_access
@@ -40,10 +40,10 @@ Queues = Callable[[], Mapping[str, Queue]]
 PodGroups = Callable[[], Awaitable[Iterable[PodGroup]]]
 
 
-def judges(options: Options, known: Known, groups: PodGroups) -> dict[str, AnyJudge]:
+def review_handlers(options: Options, known: Known, groups: PodGroups) -> dict[str, AnyReviewHandler]:
     """Who answers on which path."""
 
-    def judge_queue(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
+    def review_queue(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
         if request.operation == "DELETE":
             return check_queue_deletion(request, known.queues, groups)
         return check_queue(request, known.queues, options)
@@ -54,7 +54,7 @@ def judges(options: Options, known: Known, groups: PodGroups) -> dict[str, AnyJu
     return {
         MUTATE_PODS: lambda request: complete_pod(request, options, known.labels(request.namespace)),
         VALIDATE_PODS: lambda request: both(check_pod(request, options.pods), accessible(request)),
-        VALIDATE_QUEUES: judge_queue,
+        VALIDATE_QUEUES: review_queue,
         VALIDATE_POD_GROUPS: lambda request: both(check_pod_group(request), accessible(request)),
         VALIDATE_TOPOLOGIES: check_topology,
         VALIDATE_ACCESS: accessible,
@@ -62,7 +62,7 @@ def judges(options: Options, known: Known, groups: PodGroups) -> dict[str, AnyJu
 
 
 def both(first: Verdict, second: Verdict) -> Verdict:
-    """What two judges say together; neither of them changes anything."""
+    """Both verdicts as one; neither of them changes the object."""
     return Verdict((*first.refusals, *second.refusals), (*first.warnings, *second.warnings))
 
 

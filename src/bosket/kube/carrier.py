@@ -1,0 +1,83 @@
+"""What the HTTP transport is made with (`ClusterConfig`, `Limits`), and the connections that carry its requests.
+
+A `Carrier` has the connections that were made with one client certificate. There are two: straight to the server
+(`http`), and through a proxy (`proxied_http`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from bosket.kube.credentials import Certificate, CredentialSource, FixedCredential
+from bosket.kube.http_connection import Head
+
+#: How long a connection that nobody uses is kept.
+KEEP_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """A server, how to trust it, and as whom to talk to it. Certificates are PEM, read already."""
+
+    server: str
+    credentials: CredentialSource = field(default_factory=FixedCredential)
+    #: None: the system's authorities.
+    certificate_authority: bytes | None = None
+    verify_server: bool = True
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+    compression: bool = True
+    #: Headers that ask to act as somebody else.
+    impersonation: tuple[tuple[str, str], ...] = ()
+    #: The namespace that the context, or the pod, is in.
+    namespace: str = "default"
+    #: What other programs have noted of the cluster in the kubeconfig, by the name that they chose.
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+
+
+class NeverSent(OSError):
+    """The server was not reached: nothing can have been carried out."""
+
+
+class Outgoing(NamedTuple):
+    """A request as it goes out. `target`: path and query below the server's address, percent-encoded."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class AnswerStream(Protocol):
+    """An answer whose body is read as it arrives."""
+
+    @property
+    def head(self) -> Head: ...
+
+    async def read(self) -> bytes:
+        """The next piece; nothing at the end."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Carrier(Protocol):
+    """The connections made with one client certificate. Raises OSError (`NeverSent`), TimeoutError, ValueError."""
+
+    certificate: Certificate | None
+
+    async def ask(self, request: Outgoing, timeout_seconds: float) -> tuple[Head, bytes]: ...
+
+    async def open(self, request: Outgoing) -> AnswerStream: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Limits(NamedTuple):
+    """How long is waited, and how many connections for requests there are at most."""
+
+    connect_seconds: float
+    idle_seconds: float
+    connections: int
