@@ -221,6 +221,7 @@ _add_command(
     "Replay a trace of jobs: how long each would wait under a policy.",
     "bosket simulate trace jobs.csv --gpus 240 --chart waits.svg",
     "bosket simulate trace jobs.csv --gpus 240 --policy fifo --json | jq .wait_hours.ge32",
+    "bosket simulate trace jobs.csv --gpus 240 --policy backfill --limits 3 --backfill after=12h",
     "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
     to=_simulate,
 )

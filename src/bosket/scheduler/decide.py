@@ -62,6 +62,8 @@ def open_session(
                 error.add_note(f"plugin {choice.name!r} failed when a session opened")
                 raise
     session.extensions.freeze()
+    if session.extensions.reservers:
+        session.outcome.reservations = session.extensions.reservers[0].reserve()
     return session
 
 

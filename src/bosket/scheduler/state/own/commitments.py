@@ -6,6 +6,7 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.reservation import Reservation
 
 
 class Commitments(msgspec.Struct, frozen=True):
@@ -16,3 +17,4 @@ class Commitments(msgspec.Struct, frozen=True):
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
     #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
     preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")
+    reservations: tuple[Reservation, ...] = ()

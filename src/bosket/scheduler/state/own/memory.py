@@ -15,6 +15,7 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.reservation import Reservation
 
 #: The version of the format; a memory of another version is not read.
 VERSION: Final = 1
@@ -72,6 +73,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     version: int = VERSION
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")  #: the oldest first
+    reservations: tuple[Reservation, ...] = ()
     evictions: tuple[KeptEviction, ...] = ()
     refusals: tuple[KeptBackoff, ...] = ()  #: of evictions
     backoffs: tuple[KeptBackoff, ...] = msgspec.field(default=(), name="holds")  #: of pods whose binding failed
