@@ -13,7 +13,7 @@ NODES := 500
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e bench bench-check scale clean
+.PHONY: help setup demo lint hooks test e2e bench bench-check scale clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,12 +38,17 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## a whole cluster in one process: queues, gangs, more work than fits
 	$(BIN)/bosket demo
 
-test: $(READY) ## style, types, layers, and all tests that need nothing but Python
+lint: $(READY) ## style, types and layers; no tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks tests/controlplane tests/e2e tests/conformance tests/install
 	$(BIN)/lint-imports
+
+hooks: $(READY) ## let git run the linters on every commit (see .pre-commit-config.yaml)
+	$(BIN)/pre-commit install
+
+test: lint ## style, types, layers, and all tests that need nothing but Python
 	$(BIN)/pytest -n $(WORKERS) -m "not real"
 
 e2e: $(READY) ## the end-to-end tests on a real control plane, which is built once; `test` has them on the embedded one

@@ -18,6 +18,7 @@ from benchmarks import (
     cycle,
     documents,
     evictions,
+    explain,
     foreign,
     fragmentation,
     fuzz,
@@ -30,6 +31,7 @@ from benchmarks import (
     loop_hold,
     page,
     part,
+    plan,
     responsive,
     scale,
     stack,
@@ -59,7 +61,9 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "fuzz-requests": fuzz_requests.run,
     "documents": partial(documents.run, None),
     "fragmentation": fragmentation.run,
+    "plan": plan.run,
     "check": check.run,
+    "explain": explain.run,
 }
 #: What `make bench` runs. The others take their time, and are run when they are named.
 USUAL = ("cycle", "part", "idle", "gangs")
@@ -95,7 +99,9 @@ def main() -> int:
     parser.add_argument("--only-fill", action="store_true", help="of `scale`: only the fill while Jobs are submitted")
     parser.add_argument("--pods", type=int, default=1_000, help="how many pods `grove` has; 1000 by default")
     parser.add_argument("--shape", choices=SHAPES, default="inference", help="what `grove`'s sets look like")
-    parser.add_argument("--cases", type=int, default=fuzz.CASES, help="how many snapshots `fuzz` makes; 10⁵ by default")
+    parser.add_argument(
+        "--cases", type=int, help="how many snapshots `fuzz` (10⁵ by default) and clusters `plan` (500) make"
+    )
     parser.add_argument("--save", type=Path, help="where `fuzz` writes snapshots that fail; a new folder by default")
     parser.add_argument("--folder", type=Path, help="whose YAML and Markdown files `documents` applies")
     arguments = parser.parse_args()
@@ -110,7 +116,8 @@ def main() -> int:
         ),
         "fuzz-requests": partial(fuzz_requests.run, arguments.seed),
         "grove": partial(grove.run, arguments.pods, arguments.shape),
-        "fuzz": partial(fuzz.run, arguments.cases, arguments.seed, arguments.save),
+        "plan": partial(plan.run, arguments.cases or plan.CASES, arguments.seed),
+        "fuzz": partial(fuzz.run, arguments.cases or fuzz.CASES, arguments.seed, arguments.save),
         "documents": partial(documents.run, arguments.folder),
         "scale": partial(scale.run, arguments.nodes, _scale_server(arguments.server), only_fill=arguments.only_fill),
     }

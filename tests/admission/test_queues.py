@@ -99,7 +99,7 @@ def test_a_parent_that_is_not_there_yet_is_a_warning() -> None:
         ({"quota": -1, "limit": 4}, "below the quota (unlimited)"),
     ],
 )
-def test_limits_that_are_odd_are_a_warning(gpu: dict[str, float], words: str) -> None:
+def test_limits_that_are_odd_are_a_warning(gpu: dict[str, Any], words: str) -> None:
     verdict = judged(queue("a", **gpu))
     assert verdict.refusals == ()
     (warning,) = verdict.warnings

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from tests.apiserver.world import CONFIG_MAPS, MERGE, PODS, World, config_map, pod
 
 
-async def names(world: World, path: str, **query: object) -> list[str]:
+async def names(world: World, path: str, **query: Any) -> list[str]:
     return [each["metadata"]["name"] for each in (await world.ok("GET", path, **query))["items"]]
 
 

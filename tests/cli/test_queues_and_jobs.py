@@ -93,7 +93,7 @@ def test_in_a_pipe_each_job_is_one_line_with_the_reason_last(
     assert lines[0].split() == ["JOB", "STATE", "QUEUE", "POS", "AGE", "PODS", "GPUS", "NODES", "WHY"]
     assert len(lines) == 7
     row = next(line for line in lines if "vision/depth" in line)
-    assert row.split()[:6] == ["vision/depth", "pending", "vision", "2", "90s", "0/4"]
+    assert row.split()[:6] == ["vision/depth", "pending", "vision", "1", "90s", "0/4"]
     assert "12" in row.split("32", 1)[1], "the limit that it would exceed is named"
 
 

@@ -132,7 +132,7 @@ async def test_a_cluster_with_a_data_directory_survives_kill_9_and_has_it_for_it
         await lines_until(process, "^ready$")
         async with client_of(kubeconfig) as client:
             created = await client.create(ConfigMap(metadata=ObjectMeta(name="kept", namespace="default")))
-        async with bosket(*arguments) as second:
+        async with bosket(*arguments[:-3], str(tmp_path / "another"), *arguments[-2:]) as second:
             (complaint,) = await lines_until(second, "bosket:", errors=True)
             assert complaint == (
                 f"bosket: data directory {data}: another server is using it; stop that one, or name another directory"

@@ -2,11 +2,13 @@
 
 import pytest
 
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines
 
 
-def fragmented(*held, gpus=8):
+def fragmented(*held: int, gpus: int = 8) -> list[Queue | list[KubeObject]]:
     """Nodes n0, n1… with so many one-GPU jobs on each."""
     nodes = [node(f"n{i}", gpus=gpus) for i in range(len(held))]
     jobs = [each for i, count in enumerate(held) for j in range(count) for each in job(f"on{i}-{j}", on=f"n{i}")]
@@ -43,7 +45,7 @@ def test_a_gang_has_as_few_nodes_emptied_as_it_has_pods() -> None:
 
 
 @pytest.mark.parametrize(("bound", "moved"), [(0, 0), (1, 0), (2, 2), (16, 2), (-1, 2)])
-def test_no_more_jobs_move_than_the_bound_says(bound, moved) -> None:
+def test_no_more_jobs_move_than_the_bound_says(bound: int, moved: int) -> None:
     decisions = decided(
         *fragmented(2, 2, 3),
         job("new", gpus=8),

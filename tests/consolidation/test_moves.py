@@ -1,5 +1,6 @@
 """Running jobs move closer together so that another one fits, if everything that moves has a new place."""
 
+from bosket.api.object import KubeObject
 from bosket.scheduler.decide import decide
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines, placements, snapshot_of, state_of
@@ -147,7 +148,7 @@ def test_a_job_does_not_move_its_own_pods_for_itself() -> None:
     assert evictions(decisions) == {}
 
 
-def two_halves():
+def two_halves() -> list[KubeObject]:
     """Two jobs that have half a GPU each, on different ones."""
     made = []
     for name in ("a", "b"):

@@ -1,5 +1,7 @@
 """Pods that share GPUs move closer together, on their own node too; that only for one job a cycle."""
 
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines
 
@@ -7,7 +9,7 @@ CONSOLIDATING = configured("allocate", "consolidation")
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def scattered(*names):
+def scattered(*names: str) -> list[Queue | list[KubeObject]]:
     """Nodes with two GPUs, each shared by one pod, which can't leave its node."""
     parts = []
     for name in names:
@@ -18,7 +20,7 @@ def scattered(*names):
     return [[node(name, gpus=2) for name in names], queue("q"), parts]
 
 
-def wanting_a_gpu(name, on):
+def wanting_a_gpu(name: str, on: str) -> list[KubeObject]:
     return [pod_group(name), pod(f"{name}-0").gpu(1).of_group(name).only_on(HOSTNAME, on).build()]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations, product
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +20,10 @@ from bosket.api.resource_k8s import (
     CapacityRequirements,
     Counter,
     CounterSet,
+    Device,
     DeviceAllocationResult,
     DeviceCapacity,
+    DeviceClass,
     DeviceConstraint,
     DeviceCounterConsumption,
     DeviceRequest,
@@ -26,10 +31,12 @@ from bosket.api.resource_k8s import (
     DeviceSubRequest,
     DeviceTaint,
     DeviceToleration,
+    ResourceClaimSpec,
+    ResourceSlice,
 )
-from bosket.scheduler.model.device import DeviceId, PoolId
+from bosket.scheduler.model.device import DeviceId, Pool, PoolId
 from bosket.scheduler.model.inventory import build_pool
-from bosket.scheduler.plugins.dynamicresources.allocator import Reach, Refusal, allocate
+from bosket.scheduler.plugins.dynamicresources.allocator import Given, Reach, Refusal, allocate
 from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim, demand_of
 from bosket.scheduler.plugins.dynamicresources.result import allocation_of
 from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
@@ -47,17 +54,17 @@ from bosket.testing.device import (
 CLASSES = {CLASS: device_class()}
 
 
-def pool_of(*slices):
+def pool_of(*slices: ResourceSlice) -> Pool:
     key = PoolId(slices[0].spec.driver, slices[0].spec.pool.name)
     return build_pool(key, slices)
 
 
-def reach(*slices):
+def reach(*slices: ResourceSlice) -> list[Reach]:
     pool = pool_of(*slices)
     return [Reach(pool, tuple(enumerate(pool.offers)))]
 
 
-def holding(*devices, pool="n", parts=None):
+def holding(*devices: str, pool: str = "n", parts: None = None) -> DeviceUse:
     use = DeviceUse()
     results = tuple(
         DeviceRequestAllocationResult(request="r", driver=DRIVER, pool=pool, device=each, consumedCapacity=parts or {})
@@ -67,12 +74,17 @@ def holding(*devices, pool="n", parts=None):
     return use
 
 
-def search(slices, *specs, use=None, classes=CLASSES):
+def search(
+    slices: Sequence[ResourceSlice],
+    *specs: ResourceClaimSpec,
+    use: DeviceUse | None = None,
+    classes: Mapping[str, DeviceClass] = CLASSES,
+) -> Refusal | tuple[tuple[Given, ...], ...]:
     demands = [demand_of(spec, classes, "claim") for spec in specs]
     return allocate(demands, reach(*slices), use or DeviceUse())
 
 
-def names(found):
+def names(found: Refusal | tuple[tuple[Given, ...], ...]) -> list[list[str]] | None:
     """Device names by claim; None where there is nothing."""
     return None if isinstance(found, Refusal) else [[each.offer.id.device for each in given] for given in found]
 
@@ -134,7 +146,7 @@ def test_the_first_alternative_that_can_be_served_is_taken() -> None:
         ("device.driver", None),
     ],
 )
-def test_selectors_see_attributes_and_capacities(expression, found) -> None:
+def test_selectors_see_attributes_and_capacities(expression: str, found: Sequence[str] | None) -> None:
     slices = [
         device_slice(
             "n",
@@ -165,7 +177,7 @@ def test_selectors_see_attributes_and_capacities(expression, found) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_claim_names_the_field(spec, text) -> None:
+def test_what_is_wrong_with_a_claim_names_the_field(spec: ResourceClaimSpec, text: str) -> None:
     with pytest.raises(UnusableClaim) as error:
         demand_of(spec, CLASSES, "claim")
     assert text in str(error.value)
@@ -191,7 +203,7 @@ def test_constraints_hold_over_the_requests_that_they_name() -> None:
 
 
 def test_partitions_draw_from_counters_that_they_share() -> None:
-    def part(name, memory):
+    def part(name: str, memory: str) -> Device:
         draws = DeviceCounterConsumption(counterSet="gpu-0", counters={"memory": Counter(value=memory)})
         return device(name, fields={"consumesCounters": (draws,)})
 
@@ -218,7 +230,7 @@ def test_a_device_for_several_is_shared_out_by_capacity() -> None:
     }
     slices = [device_slice("n", device("d", fields={"allowMultipleAllocations": True, "capacity": capacity}))]
 
-    def asking(amount):
+    def asking(amount: str) -> ResourceClaimSpec:
         return claim_spec(device_request("r", capacity=CapacityRequirements(requests={"memory": amount})))
 
     (given,) = search(slices, asking("11Gi"))
@@ -283,7 +295,7 @@ EXPRESSIONS = ("true", *(f'device.attributes["{DRIVER}"].model == "{model}"' for
 
 
 @st.composite
-def situations(draw):
+def situations(draw: st.DrawFn) -> Any:
     devices = []
     for number in range(draw(st.integers(0, 5))):
         draws = draw(st.sampled_from([None, 1, 2]))
@@ -316,12 +328,12 @@ def situations(draw):
     return slices, specs, draw(st.sets(st.sampled_from([each.name for each in devices])) if devices else st.just(set()))
 
 
-def matches(each, request):
+def matches(each: Any, request: Any) -> Any:
     expression = request.exactly.selectors[0].cel.expression
     return expression == "true" or f'"{each.attributes["model"].string}"' in expression.split("==")[1]
 
 
-def is_right(slices, specs, used, choice) -> bool:
+def is_right(slices: Any, specs: Any, used: Any, choice: Any) -> bool:
     """Whether devices, by claim and request, are what the claims ask for: rule by rule, without a search."""
     devices = {each.name: each for each in slices.spec.devices}
     chosen = list(chain.from_iterable(chain.from_iterable(choice)))
@@ -363,8 +375,8 @@ def is_right(slices, specs, used, choice) -> bool:
     return True
 
 
-def exists(slices, specs, used):
-    def ways(request):
+def exists(slices: Any, specs: Any, used: Any) -> Any:
+    def ways(request: Any) -> Any:
         fitting = [each.name for each in slices.spec.devices if matches(each, request)]
         every = request.exactly.allocationMode == "All"
         return list(combinations(fitting, len(fitting) if every else request.exactly.count))
@@ -375,7 +387,7 @@ def exists(slices, specs, used):
 
 @given(situations())
 @settings(max_examples=120, deadline=None)
-def test_it_finds_something_right_whenever_there_is_something_to_find(situation) -> None:
+def test_it_finds_something_right_whenever_there_is_something_to_find(situation: Any) -> None:
     slices, specs, used = situation
     found = search([slices], *specs, use=holding(*sorted(used)))
     if isinstance(found, Refusal):
@@ -392,7 +404,7 @@ def test_it_finds_something_right_whenever_there_is_something_to_find(situation)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5)), max_size=8), st.randoms(use_true_random=False))
-def test_use_that_is_given_back_leaves_no_trace(parts, random) -> None:
+def test_use_that_is_given_back_leaves_no_trace(parts: Sequence[tuple[str, int]], random: Random) -> None:
     use, allocations = DeviceUse(), []
     for name, amount in parts:
         result = DeviceRequestAllocationResult(

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from bosket.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodResourceClaim
+from bosket.api.core.node import Node
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, ResourceClaimAllocation
 from bosket.api.keys import QUEUE_LABEL
-from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.resource_k8s import (
+    DeviceRequest,
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     DeviceTaintSelector,
+    ResourceClaim,
     ResourceClaimConsumerReference,
 )
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
+from bosket.testing.build import PodBuilder, pod, pod_group, priority_class, queue
 from bosket.testing.build import node as node_with_gpus
-from bosket.testing.build import pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (
     NOW,
     configured,
@@ -50,12 +58,12 @@ OURS = {QUEUE_LABEL: "q"}
 TWO = [device("d0"), device("d1")]
 
 
-def node(name, **labels):
+def node(name: str, **labels: Any) -> Node:
     """A node without GPUs of its own."""
     return node_with_gpus(name, gpus=0, **labels)
 
 
-def member(name, *claims, group="g", on="", leaving=False, **asks):
+def member(name: str, *claims: str, group: str = "g", on: str = "", leaving: bool = False, **asks: str) -> Pod:
     """A pod of the group with claims by name."""
     made = pod(name).cpu("1").of_group(group).with_spec(resourceClaims=named_claims(*claims))
     for resource, amount in asks.items():
@@ -64,7 +72,7 @@ def member(name, *claims, group="g", on="", leaving=False, **asks):
     return with_uid((made.being_deleted_at(NOW) if leaving else made).build())
 
 
-def own(name, claim, group="g", on=""):
+def own(name: str, claim: str, group: str = "g", on: str = "") -> Pod:
     """A pod of the group with a claim that was made for it."""
     spec, status = made_claims(device=claim)
     made = pod(name).cpu("1").of_group(group).with_spec(resourceClaims=spec)
@@ -72,19 +80,19 @@ def own(name, claim, group="g", on=""):
     return replace(built, status=replace(built.status, resourceClaimStatuses=status))
 
 
-def with_uid(built):
+def with_uid(built: Pod) -> Pod:
     return replace(built, metadata=replace(built.metadata, uid=built.metadata.name))
 
 
-def claim(name, *requests, **fields):
+def claim(name: str, *requests: DeviceRequest, **fields: Any) -> ResourceClaim:
     return resource_claim(name, *requests, labels=OURS, **fields)
 
 
-def cluster(*objects):
+def cluster(*objects: KubeObject) -> list[KubeObject]:
     return [queue("q"), pod_group("g"), device_class(), *objects]
 
 
-def given(decisions):
+def given(decisions: Decisions) -> dict[str, list[str]]:
     """Pod → devices of its claims, as the binder is told."""
     return {
         bind.task.key.name: [
@@ -273,7 +281,7 @@ def test_slices_that_come_and_go_change_what_a_node_has() -> None:
 
 
 def test_a_rule_taints_devices_while_it_is_there() -> None:
-    def rule(**selector):
+    def rule(**selector: str) -> DeviceTaintRule:
         spec = DeviceTaintRuleSpec(
             deviceSelector=DeviceTaintSelector(**selector), taint=DeviceTaint(key="sick", effect="NoSchedule")
         )
@@ -315,7 +323,9 @@ USERS = tuple(f"u{number}" for number in range(256))
         ([claim("c", devices=("d0",), pool="a", users=USERS)], "has reached its maximum number of consumers (256)"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_by_object_and_field_and_others_go_on(objects, text) -> None:
+def test_what_is_wrong_is_said_by_object_and_field_and_others_go_on(
+    objects: Sequence[ResourceClaim], text: str
+) -> None:
     other = [pod_group("fine"), member("fine-0", "good", group="fine"), claim("good")]
     made = decided(cluster(node("a"), device_slice("a", *TWO), *objects, member("g-0", "c"), *other))
     assert text in reasons(made)["g"]
@@ -409,7 +419,7 @@ def test_gpus_that_are_claimed_as_devices_are_for_claims_only() -> None:
     assert decided(cluster(*offered, node_with_gpus("b", gpus=1), whole)).binds[0].node == "b"
 
 
-def replace_annotations(builder, annotations):
+def replace_annotations(builder: PodBuilder, annotations: Mapping[str, str]) -> Pod:
     built = builder.build()
     return replace(built, metadata=replace(built.metadata, annotations={**built.metadata.annotations, **annotations}))
 
@@ -427,7 +437,7 @@ def test_devices_of_pods_of_other_schedulers_are_theirs() -> None:
 def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_name_the_same() -> None:
     """Which claim it is makes no difference to where they can go; with a second user it does."""
 
-    def naming(name, claim, group="g"):
+    def naming(name: str, claim: str, group: str = "g") -> Pod:
         spec = (PodResourceClaim(name="device", resourceClaimName=claim),)
         return with_uid(pod(name).cpu("1").of_group(group).with_spec(resourceClaims=spec).build())
 
@@ -435,7 +445,7 @@ def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_nam
     claims = [claim(f"c{number}") for number in range(3)]
     state = state_of(cluster(node("a"), device_slice("a", *TWO), *pods, *claims))
 
-    def classes():
+    def classes() -> dict[str, int]:
         snapshot = state.snapshot(NOW)
         return {task.pod.metadata.name: task.pod_class.index for job in snapshot.jobs.values() for task in job.tasks}
 
@@ -451,7 +461,7 @@ def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_nam
 def test_a_claim_that_somebody_else_has_reserved_is_not_the_pods_own() -> None:
     """It stays where it is allocated, also if the other user isn't known here: its pod can't be moved elsewhere."""
 
-    def moved(*users):
+    def moved(*users: str) -> dict[str, str]:
         allocated = claim("c", devices=("d0",), pool="n1", users=users)
         here = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("n1",))
         nodes = NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchExpressions=(here,)),))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Never
+from typing import Any, Never
 
 import pytest
 
+from bosket.api.resource import Resource
 from bosket.api.resource_k8s import DeviceTaintRule, ResourceClaim
 from bosket.api.table import resource_of
 from bosket.apiserver import ApiServer
@@ -24,7 +25,7 @@ class Lacking(Client):
 
     lacks: tuple[type, ...] = ()
 
-    async def discover(self):
+    async def discover(self) -> list[Resource]:
         hidden = {(each.group, each.plural) for each in map(resource_of, self.lacks)}
         return [each for each in await super().discover() if (each.group, each.plural) not in hidden]
 
@@ -36,7 +37,7 @@ class Silent(Client):
         raise TransportError("no answer", maybe_carried_out=False)
 
 
-async def followed(kind, *lacks):
+async def followed(kind: type[Any], *lacks: type[Any]) -> list[str]:
     """The kinds of devices that a feed follows."""
     clock = LoopClock()
     client = kind(ApiServer(clock=clock).transport(), clock=clock)

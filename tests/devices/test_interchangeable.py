@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from bosket.api.resource_k8s import Counter, CounterSet, DeviceConstraint, DeviceCounterConsumption, DeviceTaint
-from bosket.scheduler.plugins.dynamicresources.allocator import allocate
-from bosket.scheduler.plugins.dynamicresources.demand import demand_of
+from bosket.api.resource_k8s import (
+    Counter,
+    CounterSet,
+    DeviceConstraint,
+    DeviceCounterConsumption,
+    DeviceTaint,
+    ResourceClaimSpec,
+)
+from bosket.scheduler.plugins.dynamicresources.allocator import Reach, allocate
+from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
 from bosket.scheduler.plugins.dynamicresources.interchangeable import Interchangeable
+from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
 from bosket.testing.device import DRIVER, claim_spec, device, device_request, device_slice
 from tests.devices.test_allocator import CLASSES, EXPRESSIONS, MODELS, holding, reach
 
@@ -17,18 +28,18 @@ from tests.devices.test_allocator import CLASSES, EXPRESSIONS, MODELS, holding, 
 class OneNode:
     """Stands for the nodes' reaches: every row reaches the same pools."""
 
-    def __init__(self, reach) -> None:
+    def __init__(self, reach: Sequence[Reach]) -> None:
         self._reach = reach
 
-    def of(self, row):
+    def of(self, row: int) -> list[Reach]:
         return self._reach
 
 
-def demands_for(*specs):
+def demands_for(*specs: ResourceClaimSpec) -> list[Demand]:
     return [demand_of(spec, CLASSES, f"claim {place}") for place, spec in enumerate(specs)]
 
 
-def found_at_once(reached, demands, use):
+def found_at_once(reached: Sequence[Reach], demands: Sequence[Demand], use: DeviceUse) -> None:
     return Interchangeable(OneNode(reached)).allocate(demands, 0, use)
 
 
@@ -38,7 +49,7 @@ SHARED = {"allowMultipleAllocations": True}
 
 
 @st.composite
-def situations(draw):
+def situations(draw: st.DrawFn) -> Any:
     """Mostly plain devices and one request; now and then something that takes a search."""
     kinds = st.sampled_from([{}] * 12 + [DRAWS, TAINT, TAINT, SHARED])
     devices = [
@@ -59,7 +70,7 @@ def situations(draw):
 
 @given(situations())
 @settings(max_examples=300, deadline=None)
-def test_what_is_found_at_once_is_what_the_search_finds(situation) -> None:
+def test_what_is_found_at_once_is_what_the_search_finds(situation: Any) -> None:
     slices, specs, used = situation
     demands, use, reached = demands_for(*specs), holding(*sorted(used)), reach(slices)
     found = found_at_once(reached, demands, use)
@@ -76,7 +87,9 @@ def test_the_first_devices_that_are_free_are_found() -> None:
 
 
 @pytest.mark.parametrize("fields", [DRAWS, SHARED])
-def test_devices_that_others_draw_on_or_share_are_left_to_the_search(fields) -> None:
+def test_devices_that_others_draw_on_or_share_are_left_to_the_search(
+    fields: Mapping[str, bool | tuple[DeviceCounterConsumption, ...]],
+) -> None:
     slices = device_slice("n", device("d0", model="A"), device("d1", fields=fields, model="A"))
     demands = demands_for(claim_spec(device_request("r", count=1)))
     assert found_at_once(reach(slices), demands, holding()) is None

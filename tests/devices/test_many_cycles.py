@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from bosket.api.kai import BindRequestStatus
+from bosket.api.object import KubeObject
 from bosket.api.resource_k8s import ResourceClaimConsumerReference, ResourceClaimStatus
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
@@ -35,7 +38,7 @@ class World:
         self.streams = {kind: deque() for kind in ("pods", "claims", "requests")}
         self.made = self.bound = 0
 
-    def tell(self, kind, obj, how=ClusterState.put) -> None:
+    def tell(self, kind: str, obj: KubeObject, how: Callable[..., Any] = ClusterState.put) -> None:
         self.streams[kind].append((how, obj))
 
     def hear(self) -> None:
@@ -107,7 +110,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_device_is_ever_in_two_hands(seed) -> None:
+def test_no_device_is_ever_in_two_hands(seed: int) -> None:
     world = World(seed)
     steps = [world.hear] * 6 + [world.cycle] * 2 + [world.bind] * 2 + [world.add_pod, world.remove_pod]
     for _ in range(250):

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from bosket.api.core.pod import Pod
+from bosket.api.core.pod_status import PodResourceClaimStatus
+from bosket.api.object import KubeObject
 from bosket.api.resource_k8s import ResourceClaim
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
+from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 from bosket.testing.device import (
@@ -29,13 +36,13 @@ from bosket.testing.device import (
 LABELS = {"kai.scheduler/queue": "q"}
 
 
-def with_uid(built, statuses=()):
+def with_uid(built: Pod, statuses: tuple[PodResourceClaimStatus, ...] = ()) -> Pod:
     status = replace(built.status, resourceClaimStatuses=statuses)
     return replace(built, metadata=replace(built.metadata, uid=built.metadata.name), status=status)
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     """Nodes with devices, pods that run with some of them, and pods that want some; a few share a claim."""
     offered = {f"n{number}": draw(st.integers(1, 3)) for number in range(draw(st.integers(1, 3)))}
     objects = [queue("q"), device_class()]
@@ -76,11 +83,11 @@ def clusters(draw):
     return objects
 
 
-def ledger_of(session):
+def ledger_of(session: Session) -> DeviceLedger:
     return next(each for each in session.extensions.placement_listeners if isinstance(each, DeviceKeeper)).get()
 
 
-def accounts(session):
+def accounts(session: Session) -> Any:
     """Everything that a statement may change."""
     ledger = ledger_of(session)
     claims = {
@@ -97,7 +104,7 @@ def accounts(session):
     return claims, uses, counted, nodes, session.queues.allocated[:]
 
 
-def nobody_shares(session) -> None:
+def nobody_shares(session: Session) -> None:
     """Each device belongs to one claim at most, of those that somebody has who stays."""
     held = Counter(
         (each.pool, each.device)
@@ -110,13 +117,17 @@ def nobody_shares(session) -> None:
 
 @given(clusters(), st.integers(0, 8), st.integers(0, 8))
 @settings(max_examples=120, deadline=None)
-def test_undo_restores_everything_and_no_device_is_given_twice(objects, keep, evict) -> None:
+def test_undo_restores_everything_and_no_device_is_given_twice(
+    objects: Sequence[KubeObject], keep: int, evict: int
+) -> None:
     check_undo(objects, keep, evict, nobody_shares)
 
 
 @given(clusters(), st.integers(0, 8), st.integers(0, 8), st.data())
 @settings(max_examples=60, deadline=None)
-def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(objects, keep, evict, data) -> None:
+def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(
+    objects: Sequence[KubeObject], keep: int, evict: int, data: st.DataObject
+) -> None:
     """As it looks while events are late."""
     held = [each for each in objects if isinstance(each, ResourceClaim) and each.status.allocation is not None]
     if held:
@@ -137,7 +148,7 @@ def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(objects,
     check_undo(objects, keep, evict, lambda _: None)
 
 
-def check_undo(objects, keep, evict, look) -> None:
+def check_undo(objects: Sequence[KubeObject], keep: int, evict: int, look: Callable[..., Any]) -> None:
     """Evicts and places, undoes it all; `look` at the session after each step."""
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, Configuration())
@@ -174,7 +185,7 @@ def check_undo(objects, keep, evict, look) -> None:
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
-def test_a_verdict_that_was_kept_equals_one_made_anew(objects) -> None:
+def test_a_verdict_that_was_kept_equals_one_made_anew(objects: Sequence[KubeObject]) -> None:
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
     for job in session.jobs.candidates():

@@ -42,7 +42,7 @@ class Laptop:
                 await self.cluster.clock.sleep(0.2)
         return found
 
-    async def place(self, name: str, **labels: str) -> str:
+    async def place(self, name: str, **labels: Any) -> str:
         """The node of a new pod with one GPU."""
         await self.create(name, **labels)
 

@@ -87,7 +87,7 @@ def test_v1beta1_alone_keeps_each_group_together_and_says_what_it_can_not() -> N
     assert rendering.left_out == (
         "each of its pod groups is a gang of its own: without CompositePodGroups they can't be bound together",
         "each of w-0-a, w-0-b is kept in one domain of rack, but not all of them in the same one",
-        "the gang prefers one domain of host; the default scheduler can't be told preferences",
+        "the gang prefers one domain of host; the default scheduler has no preferences",
     )
 
 

@@ -222,7 +222,7 @@ def test_yunikorn_pods_tell_of_the_whole_gang() -> None:
 
 def test_yunikorn_refuses_topology_that_must_hold() -> None:
     gang = pod_gang("g", part("a", topology=pack("k/rack")))
-    with pytest.raises(Refused, match="a must be in one domain of k/rack; YuniKorn can't be told of topology"):
+    with pytest.raises(Refused, match="a must be in one domain of k/rack; YuniKorn has no topology constraints"):
         YUNIKORN.sync(gang, around(YUNIKORN))
     (left_out,) = YUNIKORN.sync(pod_gang("g", part("a", topology=pack(preferred="k/rack"))), around(YUNIKORN)).left_out
     assert left_out.startswith("a prefers one domain of k/rack")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +53,7 @@ def annotated(name: str, parent: str = "", **annotations: str) -> Queue:
         ({SUBJECTS: "user:jane"}, "a", {}, True),
     ],
 )
-def test_namespaces_are_listed_or_selected(annotations, namespace, labels, admitted) -> None:
+def test_namespaces_are_listed_or_selected(annotations: Any, namespace: Any, labels: Any, admitted: Any) -> None:
     why = read_rule("queue q", annotations).against_namespace(namespace, labels)
     assert (why is None) == admitted, why
 

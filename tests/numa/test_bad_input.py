@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from bosket.api.kai import BindRequest, BindRequestSpec, NUMAZonePlacement
 from bosket.api.keys import NUMA_OBSERVED_ANNOTATION, NUMA_PREDICTED_ANNOTATION
-from bosket.api.node_topology import AttributeInfo, ResourceInfo
-from bosket.api.object import ObjectMeta
+from bosket.api.node_topology import AttributeInfo, NodeResourceTopology, ResourceInfo
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, numa_zones, pod_group, queue
@@ -18,7 +21,7 @@ from tests.numa.zoned import aligning, guaranteed, written, zones_by_pod
 ZONES = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
 
 
-def told(*objects):
+def told(*objects: KubeObject) -> Any:
     """What is reported, and where each pod is expected."""
     said = []
     state = ClusterState(report=said.append)
@@ -27,7 +30,7 @@ def told(*objects):
     return said, zones_by_pod(decide(state.snapshot(NOW), aligning()))
 
 
-def with_amounts(**amounts):
+def with_amounts(**amounts: str) -> NodeResourceTopology:
     broken = replace(ZONES.zones[1], resources=(ResourceInfo(name="cpu", **{"allocatable": "4", **amounts}),))
     return replace(ZONES, zones=(ZONES.zones[0], broken))
 
@@ -41,7 +44,9 @@ def with_amounts(**amounts):
         ({"allocatable": "9e30"}, "zones[node-1].resources: allocatable: cpu is 9"),
     ],
 )
-def test_a_node_whose_zones_have_unreadable_amounts_is_taken_for_one_without(amounts, field) -> None:
+def test_a_node_whose_zones_have_unreadable_amounts_is_taken_for_one_without(
+    amounts: Mapping[str, str], field: str
+) -> None:
     said, zones = told(with_amounts(**amounts))
     assert len(said) == 1
     assert said[0].startswith("NodeResourceTopology n: " + field)
@@ -55,7 +60,7 @@ def test_a_node_whose_zones_have_unreadable_amounts_is_taken_for_one_without(amo
         ("topologyManagerScope", "node", "topologyManagerScope is 'node', known are container and pod"),
     ],
 )
-def test_an_unknown_policy_or_scope_is_taken_for_the_mildest(name, value, words) -> None:
+def test_an_unknown_policy_or_scope_is_taken_for_the_mildest(name: str, value: str, words: str) -> None:
     attributes = tuple(
         AttributeInfo(name=each.name, value=value) if each.name == name else each for each in ZONES.attributes
     )
@@ -72,7 +77,7 @@ def test_an_unknown_word_of_an_older_exporter_is_said() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '[{"zone": 1}]', '[{"zone": "node-0", "amount": {"cpu": "x"}}]'])
-def test_an_annotation_that_cannot_be_read_is_ignored_in_favour_of_what_was_expected(text) -> None:
+def test_an_annotation_that_cannot_be_read_is_ignored_in_favour_of_what_was_expected(text: str) -> None:
     running = guaranteed("r").running_on("n")
     predicted = running.annotate(NUMA_PREDICTED_ANNOTATION, written({"node-0": {"cpu": "3"}}))
     said, zones = told(ZONES, pod_group("r"), predicted.annotate(NUMA_OBSERVED_ANNOTATION, text).build())

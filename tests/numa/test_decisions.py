@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from bosket.api.kai import BindRequest, BindRequestSpec
 from bosket.api.keys import NUMA_PREDICTED_ANNOTATION
-from bosket.api.object import ObjectMeta
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.decide import decide
-from bosket.testing.build import node, numa_zones, pod, pod_group, priority_class, queue
+from bosket.scheduler.model.decisions import Decisions
+from bosket.testing.build import PodBuilder, node, numa_zones, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, decided, evictions, pipelines, reasons, state_of
 from bosket.testing.cluster import placements as nodes_by_pod
 from tests.numa.zoned import aligning, guaranteed, placements, seen_in, written, zones_by_pod
@@ -19,7 +23,7 @@ TWO = ({"cpu": "4"}, {"cpu": "4"})
 OBJECTION = "node cannot NUMA-align the pod's resources under its Topology Manager policy"
 
 
-def one(member, *objects, name="g", **arguments):
+def one(member: PodBuilder, *objects: KubeObject, name: str = "g", **arguments: str) -> Decisions:
     """What is decided about one pod."""
     member = member.of_group(name).build()
     return decided(queue("q"), pod_group(name), member, *objects, configuration=aligning(**arguments))
@@ -75,7 +79,7 @@ def test_best_effort_refuses_nobody() -> None:
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort"])
-def test_policies_that_refuse_nobody_take_pods_that_no_zone_can_hold(policy) -> None:
+def test_policies_that_refuse_nobody_take_pods_that_no_zone_can_hold(policy: str) -> None:
     decisions = one(guaranteed("g", cpu="6"), node("n"), numa_zones("n", *TWO, policy=policy))
     assert nodes_by_pod(decisions) == {"g": "n"}
 
@@ -122,7 +126,7 @@ def test_a_node_that_says_nothing_is_taken_for_the_worst() -> None:
     assert nodes_by_pod(one(guaranteed("g", cpu="7"), node("a"), node("b"), four)) == {"g": "a"}
 
 
-def running(name, zones, on="n", **annotations):
+def running(name: str, zones: Mapping[str, dict[str, str]], on: str = "n", **annotations: Any) -> list[KubeObject]:
     member = guaranteed(name).running_on(on)
     for key, value in annotations.items():
         member = member.annotate(key, value)
@@ -160,7 +164,7 @@ def test_of_a_record_that_names_an_unknown_zone_nothing_is_believed() -> None:
     assert list(zones_by_pod(decisions)["g"]) == ["node-0"]
 
 
-def leaving(name, zone):
+def leaving(name: str, zone: str) -> list[KubeObject]:
     member = seen_in(guaranteed(name).running_on("n"), {zone: {"cpu": "3"}}).being_deleted_at(NOW)
     return [pod_group(name), member.build()]
 
@@ -250,7 +254,7 @@ def test_a_topology_that_comes_later_or_goes_is_reckoned_with() -> None:
     objects = [queue("q"), node("n"), pod_group("g"), guaranteed("g", cpu="6").build()]
     state = state_of(objects)
 
-    def binds():
+    def binds() -> int:
         return len(decide(state.snapshot(NOW), aligning()).binds)
 
     assert binds() == 1

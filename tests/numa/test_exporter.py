@@ -87,7 +87,7 @@ def test_numbers_one_by_one_mean_the_same_as_packed_ones() -> None:
 
 
 @pytest.mark.parametrize("data", [ANSWER[:-1], b"\x0a", b"\x0b", b"\xff" * 11, part(1, 5), part(1, part(1, b"\xff"))])
-def test_what_is_no_answer_is_said(data) -> None:
+def test_what_is_no_answer_is_said(data: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         decode_list(data)
 
@@ -200,7 +200,9 @@ async def test_a_call_is_answered_in_several_frames_among_others(tmp_path: Path)
         ((HEADERS, frame(0, 0, 1, message(b"\x0b")), TRAILERS), "wire type 3"),
     ],
 )
-async def test_a_kubelet_that_does_not_answer_is_told_with_its_socket(tmp_path: Path, frames, words) -> None:
+async def test_a_kubelet_that_does_not_answer_is_told_with_its_socket(
+    tmp_path: Path, frames: tuple[bytes, ...], words: str
+) -> None:
     async with kubelet(tmp_path / "s", *frames):
         with pytest.raises(KubeletUnreachable, match=words) as caught:
             await KubeletSocket(tmp_path / "s").list()
@@ -304,7 +306,9 @@ async def test_a_kubelet_that_is_down_is_asked_again() -> None:
         assert await observed(rig, "a") is not None
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+def test_the_command_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NODE_NAME", raising=False)
     assert main(["run", "numa-exporter"]) == 2
     assert "give --node-name, or set NODE_NAME" in capsys.readouterr().err

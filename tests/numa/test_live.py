@@ -11,12 +11,15 @@ from msgspec.structs import replace
 
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.batch import Job
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest
+from bosket.api.kai.podgroup import PodGroup
 from bosket.api.node_topology import NodeResourceTopology
+from bosket.runtime.service import Environment
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.loop import service
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped
@@ -28,15 +31,15 @@ from tests.numa.zoned import aligning, guaranteed, seen_in, zones_by_pod
 from tests.rig import NAMESPACE, Rig, make_rig
 
 
-def scheduler(environment):
+def scheduler(environment: Environment) -> Scheduler:
     return service(environment, Options(configuration=aligning()))
 
 
-def member(name: str):
+def member(name: str) -> Pod:
     return pod(name, NAMESPACE).cpu("3").memory("1Gi").guaranteed().of_group(name).build()
 
 
-def group(name: str):
+def group(name: str) -> PodGroup:
     return pod_group(name, namespace=NAMESPACE)
 
 

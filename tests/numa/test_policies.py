@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,7 +101,7 @@ def nodes(draw: st.DrawFn) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int
 
 @given(nodes())
 @settings(max_examples=100, deadline=None)
-def test_single_agrees_with_trying_every_zone(case) -> None:
+def test_single_agrees_with_trying_every_zone(case: Any) -> None:
     allocatable, free, wanted = case
     found = given_to(zones(Policy.SINGLE, *allocatable), wanted, free=free)
     fitting = [zone for zone, has in enumerate(free) if all(n <= h for n, h in zip(wanted, has, strict=True))]
@@ -112,7 +113,7 @@ def test_single_agrees_with_trying_every_zone(case) -> None:
 
 @given(nodes())
 @settings(max_examples=100, deadline=None)
-def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case) -> None:
+def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case: Any) -> None:
     """A hint is preferred if no smaller set of zones could ever have had the resource; only such sets are taken, and
     all resources must prefer the same one."""
     allocatable, free, wanted = case
@@ -121,7 +122,7 @@ def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case) -> No
     asked = [place for place, amount in enumerate(wanted) if amount]
     masks = [mask for width in range(1, len(free) + 1) for mask in combinations(range(len(free)), width)]
 
-    def has(amounts, mask, place):
+    def has(amounts: Any, mask: Any, place: Any) -> Any:
         return sum(amounts[zone][place] for zone in mask) >= wanted[place]
 
     def preferred(place: int) -> list[tuple[int, ...]]:
@@ -142,7 +143,7 @@ def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case) -> No
 
 @given(nodes())
 @settings(max_examples=60, deadline=None)
-def test_best_effort_finds_room_whenever_all_zones_together_have_it(case) -> None:
+def test_best_effort_finds_room_whenever_all_zones_together_have_it(case: Any) -> None:
     allocatable, free, wanted = case
     found = given_to(zones(Policy.BEST_EFFORT, *allocatable), wanted, free=free)
     enough = all(sum(zone[place] for zone in free) >= amount for place, amount in enumerate(wanted))

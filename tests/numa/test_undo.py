@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bosket.api.object import KubeObject
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger
@@ -16,12 +21,12 @@ from tests.numa.zoned import aligning, guaranteed, seen_in
 POLICIES = ("single-numa-node", "restricted", "best-effort", "none")
 
 
-def ledger_of(session) -> ZoneLedger:
+def ledger_of(session: Session) -> ZoneLedger:
     (ledger,) = session.extensions.placement_listeners
     return ledger
 
 
-def account(session):
+def account(session: Session) -> Any:
     """What is free everywhere, and what everybody has."""
     ledger = ledger_of(session)
     nodes = {row: ledger.at(row) for row in ledger.zones}
@@ -30,7 +35,7 @@ def account(session):
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     objects = [queue("q")]
     count = draw(st.integers(1, 3))
     for number in range(count):
@@ -50,7 +55,9 @@ def clusters(draw):
 
 @given(clusters(), st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.data())
 @settings(max_examples=30, deadline=None)
-def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps, data) -> None:
+def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(
+    objects: Sequence[KubeObject], steps: Sequence[tuple[int, bool]], data: st.DataObject
+) -> None:
     session = open_session(snapshot_of(objects), aligning())
     snapshot = session.snapshot
     tasks = [(session.jobs.state(job), task) for job in snapshot.jobs.values() for task in job.tasks]
@@ -77,7 +84,7 @@ def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps
     assert account(session) == before
 
 
-def two_victims():
+def two_victims() -> Any:
     zones = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
     victims = [seen_in(guaranteed(f"v{i}").running_on("n"), {f"node-{i}": {"cpu": "3"}}).build() for i in (0, 1)]
     groups = [pod_group(name) for name in ("v0", "v1", "p")]
@@ -137,7 +144,7 @@ def test_a_pod_that_nobody_aligns_takes_no_zone() -> None:
 
 @given(clusters())
 @settings(max_examples=30, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects) -> None:
+def test_a_view_kept_by_columns_equals_one_made_anew(objects: Sequence[KubeObject]) -> None:
     session = open_session(snapshot_of(objects), aligning())
     statement = Statement(session)
     for job in session.snapshot.jobs.values():

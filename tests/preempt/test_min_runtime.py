@@ -1,12 +1,17 @@
 """Inside a queue, what it says about run times counts, or the nearest queue above it that says something."""
 
+from collections.abc import Mapping
+
+from bosket.api.kai.queue import Queue
 from bosket.testing.build import job, node, priority_class, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions
 
 CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 
 
-def evicted(*queues, arguments=None, size=1, min_member=1, wanted=1):
+def evicted(
+    *queues: Queue, arguments: Mapping[str, str] | None = None, size: int = 1, min_member: int = 1, wanted: int = 1
+) -> set[str]:
     """What goes of a job that started a minute ago."""
     return set(
         evictions(
@@ -29,7 +34,7 @@ def test_a_job_is_left_alone_until_its_min_runtime_is_over() -> None:
 
 
 def test_the_nearest_queue_above_that_says_something_counts() -> None:
-    def with_tops(**tops):
+    def with_tops(**tops: str) -> list[Queue]:
         return [
             queue("top", preempt_min_runtime=tops.get("top")),
             queue("mid", parent="top", preempt_min_runtime=tops.get("mid")),

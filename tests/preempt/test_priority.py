@@ -25,7 +25,7 @@ def test_a_job_of_higher_priority_takes_the_place_of_one_of_lower() -> None:
 
 
 @pytest.mark.parametrize(("running", "pending"), [("mid", "mid"), ("high", "mid"), ("build", "build")])
-def test_one_of_equal_or_higher_priority_stays(running, pending) -> None:
+def test_one_of_equal_or_higher_priority_stays(running: str, pending: str) -> None:
     decisions = decided(
         node("n1", gpus=1),
         queue("q"),

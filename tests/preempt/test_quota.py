@@ -1,5 +1,7 @@
 """A non-preemptible job may have others evicted only inside its queue's quota, at every level."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from bosket.testing.build import job, node, priority_class, queue
@@ -10,7 +12,7 @@ CLASSES = [priority_class("low", 10), priority_class("mid", 50), priority_class(
 
 
 @pytest.mark.parametrize(("quota", "top", "expected"), [(1, 1, {"old-0": "new"}), (0, 1, {}), (1, 0, {})])
-def test_a_non_preemptible_job_stays_inside_the_quota(quota, top, expected) -> None:
+def test_a_non_preemptible_job_stays_inside_the_quota(quota: int, top: int, expected: Mapping[str, str]) -> None:
     decisions = decided(
         node("n1", gpus=1),
         [queue("top", quota=top), queue("q", parent="top", quota=quota)],
@@ -23,7 +25,9 @@ def test_a_non_preemptible_job_stays_inside_the_quota(quota, top, expected) -> N
 
 
 @pytest.mark.parametrize(("signatures", "expected"), [(True, {}), (False, {"old-0": "loose"})])
-def test_a_non_preemptible_job_that_is_over_quota_speaks_for_preemptible_ones_as_in_kai(signatures, expected) -> None:
+def test_a_non_preemptible_job_that_is_over_quota_speaks_for_preemptible_ones_as_in_kai(
+    signatures: bool, expected: Mapping[str, str]
+) -> None:
     """Where jobs don't speak for each other, it stands in nobody's way."""
     decisions = decided(
         node("n1", gpus=1),

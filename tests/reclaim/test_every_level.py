@@ -1,16 +1,20 @@
 """Queues are compared where the paths to them part, and shares are kept at every level of the tree."""
 
+from typing import Any
+
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import configured, decided, evictions
 
 RECLAIM = configured("allocate", "reclaim")
 
 
-def running(name, of, **group):
+def running(name: str, of: int, **group: Any) -> list[KubeObject]:
     return [each for i in range(of) for each in job(f"{name}{i}", on="n1", **group)]
 
 
-def departments(quota_1, quota_2):
+def departments(quota_1: int, quota_2: int) -> list[Queue | list[Queue]]:
     return [
         queue("d1", quota=quota_1, weight=0),
         queue("d2", quota=quota_2, weight=0),
@@ -80,7 +84,7 @@ def test_three_levels_deep_it_is_the_top_that_parts_them() -> None:
 
 
 def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level() -> None:
-    def cluster(top):
+    def cluster(top: int) -> list[KubeObject | list[KubeObject]]:
         return [
             node("n1", gpus=6),
             [queue("d1", quota=top), queue("d2", quota=2), queue("d1-a", parent="d1", quota=3)],

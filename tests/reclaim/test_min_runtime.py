@@ -2,18 +2,21 @@
 
 import pytest
 
+from bosket.api.core.node import Node
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.api.time import format_time
-from bosket.scheduler.configuration.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError
 from bosket.scheduler.decide import decide
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, reasons, snapshot_of
 
 
-def reclaiming(**arguments):
+def reclaiming(**arguments: str) -> Configuration:
     return configured("allocate", "reclaim", arguments={"minruntime": arguments})
 
 
-def cluster(*queues, started=NOW - 60, **victim):
+def cluster(*queues: Queue, started: float | None = NOW - 60, **victim: int) -> list[Node | list[KubeObject]]:
     """A job of `l-a-x` started a minute ago; one of `r-a` wants its place, and one of `l-b` if `r-a` isn't there."""
     names = {each.metadata.name for each in queues}
     return [
@@ -24,7 +27,7 @@ def cluster(*queues, started=NOW - 60, **victim):
     ]
 
 
-def tree(**min_runtimes):
+def tree(**min_runtimes: str) -> list[Queue]:
     """Left: `l` over `l-a` over `l-a-x`, without quota. Right: `r` over `r-a`, with enough."""
     made = []
     for name in ("l", "l-a", "l-a-x", "r", "r-a"):
@@ -81,7 +84,7 @@ def test_a_department_that_says_nothing_leaves_it_to_the_default() -> None:
 def test_inside_a_department_the_queue_right_below_it_counts() -> None:
     """`l-a-x` and `l-b` part below `l`: what `l-a` says counts, not what `l-a-x` says."""
 
-    def evicted(**said):
+    def evicted(**said: str) -> int:
         queues = [each for each in tree(**said) if not each.metadata.name.startswith("r")]
         return len(evictions(decided(*cluster(*queues, queue("l-b", parent="l", quota=2)), configuration=reclaiming())))
 

@@ -1,10 +1,11 @@
 """A victim that finds another place is moved; it loses nothing, and that is what counts for fairness."""
 
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines
 
 
-def cluster(quota):
+def cluster(quota: int) -> list[list[KubeObject]]:
     """`a` holds 2 GPUs, spread over both nodes; `b` wants a whole node, and there is room to move together."""
     return [
         [node("n1", gpus=2), node("n2", gpus=2)],

@@ -4,13 +4,18 @@ The reclaimer's own queue stays within its share in any case, so it is the queue
 have no over-quota weight: their fair shares are their quotas, whatever the cluster has.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import configured, decided, evictions
 
 
-def lost(mine, theirs, *, my_share=4, their_share=4, gang=1, multiplier="1"):
+def lost(
+    mine: int, theirs: int, *, my_share: int = 4, their_share: int = 4, gang: int = 1, multiplier: str = "1"
+) -> int:
     """How many GPUs `their` department loses when a job of one GPU asks for it in `my` department.
 
     `mine` and `theirs` are the GPUs they hold; `gang` is the size of their youngest job.
@@ -46,5 +51,7 @@ def lost(mine, theirs, *, my_share=4, their_share=4, gang=1, multiplier="1"):
         ),
     ],
 )
-def test_the_reclaimer_stays_less_saturated_than_those_who_lose(mine, theirs, options, expected) -> None:
+def test_the_reclaimer_stays_less_saturated_than_those_who_lose(
+    mine: int, theirs: int, options: Mapping[str, Any], expected: int
+) -> None:
     assert lost(mine, theirs, **options) == expected

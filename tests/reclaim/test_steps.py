@@ -1,5 +1,7 @@
 """Before each step the side that loses must still hold more than it may; the last step may take it below."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from bosket.api.kai import QueueResource
@@ -9,7 +11,7 @@ from bosket.testing.cluster import configured, decided, evictions
 RECLAIM = configured("allocate", "reclaim")
 
 
-def victims(*holding, quota, wanted):
+def victims(*holding: int, quota: int, wanted: int) -> list[str]:
     """Who goes when a gang of `wanted` one-GPU pods asks. `holding`: the sizes of gangs, the oldest first."""
     decisions = decided(
         node("n1", gpus=sum(holding)),
@@ -33,14 +35,16 @@ def victims(*holding, quota, wanted):
         pytest.param((2, 2), 1, 4, ["y0", "y1"], id="two gangs, the queue being beyond its quota before each"),
     ],
 )
-def test_a_queue_loses_only_while_it_holds_more_than_its_quota(holding, quota, wanted, expected) -> None:
+def test_a_queue_loses_only_while_it_holds_more_than_its_quota(
+    holding: tuple[int, ...], quota: int, wanted: int, expected: Sequence[str]
+) -> None:
     assert victims(*holding, quota=quota, wanted=wanted) == expected
 
 
 def test_beyond_its_quota_a_reclaimer_takes_only_from_those_beyond_their_share() -> None:
     """Both have quota 2 and as much weight: of 8 GPUs each may have 4."""
 
-    def lost(theirs):
+    def lost(theirs: int) -> int:
         decisions = decided(
             node("n1", gpus=2 + theirs),
             [queue("mine", quota=2), queue("theirs", quota=2)],
@@ -70,7 +74,7 @@ def test_extras_of_an_elastic_job_are_steps_of_their_own() -> None:
 def test_extras_are_steps_of_their_own_but_what_goes_first_counts_as_the_gang() -> None:
     """As in KAI: of the tasks that go, as many as the minimum are one step, though they are extras."""
 
-    def lost(min_member):
+    def lost(min_member: int) -> int:
         decisions = decided(
             node("n1", gpus=4),
             [queue("mine", quota=8), queue("theirs", quota=3, weight=0)],
@@ -87,7 +91,7 @@ def test_extras_are_steps_of_their_own_but_what_goes_first_counts_as_the_gang() 
 def test_within_its_quota_a_reclaimer_takes_from_those_beyond_their_quota_of_anything() -> None:
     """Of GPUs `theirs` holds its quota; of CPU it holds more than that, though no more than its share."""
 
-    def lost(millicores):
+    def lost(millicores: int) -> int:
         cpu = QueueResource(quota=millicores, limit=-1, overQuotaWeight=1)
         decisions = decided(
             node("n1", gpus=2),

@@ -1,12 +1,15 @@
 """A queue takes back what it is entitled to from queues that hold more than theirs, and no more than that."""
 
+from typing import Any
+
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines, placements
 
 RECLAIM = configured("allocate", "reclaim")
 
 
-def running(name, of, **group):
+def running(name: str, of: int, **group: Any) -> list[KubeObject]:
     """One-pod jobs `name0`, `name1`… with one GPU each, each younger than the one before."""
     return [each for i in range(of) for each in job(f"{name}{i}", on="n1", **group)]
 

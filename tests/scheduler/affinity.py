@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bosket.api.core import (
     Affinity,
     PodAffinity,
@@ -15,7 +17,7 @@ from bosket.api.object import LabelSelector
 HOST = "kubernetes.io/hostname"
 
 
-def term(by: str = HOST, *, namespaces: tuple[str, ...] = (), **fields) -> PodAffinityTerm:
+def term(by: str = HOST, *, namespaces: tuple[str, ...] = (), **fields: Any) -> PodAffinityTerm:
     """Other fields than those of the term itself are labels that the pods must have: `term("zone", app="db")`."""
     own = {
         name: fields.pop(name)
@@ -44,7 +46,7 @@ def rather_away(weight: int, wanted: PodAffinityTerm) -> Affinity:
     return Affinity(podAntiAffinity=PodAntiAffinity(preferredDuringSchedulingIgnoredDuringExecution=weighted))
 
 
-def spread(by: str, skew: int = 1, *, when: str = "DoNotSchedule", **fields) -> TopologySpreadConstraint:
+def spread(by: str, skew: int = 1, *, when: str = "DoNotSchedule", **fields: Any) -> TopologySpreadConstraint:
     names = ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy", "matchLabelKeys", "labelSelector")
     own = {name: fields.pop(name) for name in names if name in fields}
     own.setdefault("labelSelector", LabelSelector(matchLabels=fields))

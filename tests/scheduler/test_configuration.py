@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +67,7 @@ tiers:
 """
 
 
-def parse(text, report=None):
+def parse(text: str, report: Callable[..., Any] | None = None) -> Configuration:
     return parse_configuration(text, known_actions=ACTIONS, report=report)
 
 
@@ -110,7 +112,7 @@ def test_what_is_written_down_is_read_back_as_it_was() -> None:
         ("prometheus:9090", "prometheus:9090"),
     ],
 )
-def test_credentials_in_an_address_are_not_written_down(address, written) -> None:
+def test_credentials_in_an_address_are_not_written_down(address: str, written: str) -> None:
     configuration = Configuration(usage_db=UsageDBConfig(clientType="prometheus", connectionString=address))
     assert configuration_document(configuration)["usageDBConfig"]["connectionString"] == written
 
@@ -141,7 +143,7 @@ def test_a_configuration_of_kai_is_decided_by_without_what_is_not_there() -> Non
         ),
     ],
 )
-def test_what_has_no_effect_is_said(text, complaint) -> None:
+def test_what_has_no_effect_is_said(text: str, complaint: str) -> None:
     said: list[str] = []
     parse(text, said.append)
     (line,) = said
@@ -198,7 +200,7 @@ def test_what_has_no_effect_is_said(text, complaint) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(text, complaint) -> None:
+def test_what_is_wrong_is_named(text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         parse(text)
     assert str(error.value).startswith(complaint)
@@ -221,7 +223,7 @@ def test_what_is_wrong_is_named(text, complaint) -> None:
         ("extraParams: {usageQueryTimeout: soon}", "extraParams.usageQueryTimeout: 'soon' is not a duration"),
     ],
 )
-def test_a_history_that_makes_no_sense_is_refused_by_field(params, complaint) -> None:
+def test_a_history_that_makes_no_sense_is_refused_by_field(params: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         parse(f"usageDBConfig: {{clientType: prometheus, connectionString: a, usageParams: {{{params}}}}}")
     assert str(error.value).startswith(f"usageDBConfig.usageParams.{complaint}")
@@ -245,7 +247,7 @@ def test_actions_that_will_never_find_victims_are_named() -> None:
 
 
 @pytest.mark.looptime
-async def test_the_running_scheduler_warns_of_them_once(caplog) -> None:
+async def test_the_running_scheduler_warns_of_them_once(caplog: pytest.LogCaptureFixture) -> None:
     plugins = tuple(each for each in Configuration().plugins if not each.name.startswith("sg-"))
     rig = await make_rig([node("n1", gpus=1), queue("q")])
     with caplog.at_level(logging.WARNING):

@@ -8,6 +8,7 @@ from bosket.scheduler.answers import cycle_steps
 from bosket.scheduler.answers.cycle_steps import explained, log_steps
 from bosket.scheduler.decide import decide
 from bosket.scheduler.loop import service
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.options import Options
 from bosket.testing.build import gang, job, node, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, snapshot_of
@@ -16,7 +17,7 @@ from tests.rig import NAMESPACE, make_rig
 CONFIGURATION = configured("allocate", "preempt", "stalegangeviction")
 
 
-def a_cluster():
+def a_cluster() -> Snapshot:
     """One gang fits, one is too large, one lacks pods, and one is more important than what runs."""
     return snapshot_of(
         [node("n1", gpus=2), node("n2", gpus=2), queue("q")],
@@ -44,7 +45,9 @@ def test_each_step_of_a_cycle_is_told_with_its_counts() -> None:
     ]
 
 
-def test_who_does_not_read_the_log_pays_for_no_words(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
+def test_who_does_not_read_the_log_pays_for_no_words(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cycle_steps, "explained", None)
     snapshot = a_cluster()
     with caplog.at_level(logging.INFO):

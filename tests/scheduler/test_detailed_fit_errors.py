@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from bosket.api.core import Pod
+from bosket.api.core.node import Node
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.configuration.settings import Settings
 from bosket.scheduler.loop import service
@@ -21,18 +25,18 @@ from tests.rig import NAMESPACE, make_rig
 DETAILED = Configuration(settings=Settings(detailed_fit_errors=True))
 
 
-def reported(*objects, configuration=DETAILED):
+def reported(*objects: KubeObject, configuration: Configuration = DETAILED) -> str:
     (waiting,) = decided(*objects, configuration=configuration).waiting
     return waiting.text
 
 
-def busy(name, on, **amounts):
+def busy(name: str, on: str, **amounts: Any) -> Pod:
     """Somebody else's pod."""
     made = pod(name).gpu(amounts.get("gpus", 0)).cpu(amounts.get("cpu", "0")).memory(amounts.get("memory", "0"))
     return made.running_on(on).build()
 
 
-def cordoned(each):
+def cordoned(each: Node) -> Node:
     return msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, unschedulable=True))
 
 
@@ -96,7 +100,7 @@ async def test_pods_that_wait_are_told() -> None:
     rig = await make_rig([node("n1", gpus=2), queue("q"), pod_group("g", namespace=NAMESPACE), busy("x", "n1", gpus=1)])
     await rig.apply(*gang("g", 1, gpus=2, namespace=NAMESPACE))
 
-    async def condition():
+    async def condition() -> str | None:
         found = await rig.client.get(Pod, "g-0", NAMESPACE)
         return next((each.message for each in found.status.conditions if each.type == "PodScheduled"), None)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from bosket.api.core import Pod, PodCondition
-from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
+from bosket.api.object import KubeObject, LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
@@ -17,7 +20,9 @@ from bosket.testing.cluster import NOW, decided, drop_named, reasons, state_of
 KEEP = ObjectKey("default", "keep")
 
 
-def budget(allowed, name="keep", app="x", *, generation=1, **status):
+def budget(
+    allowed: int, name: str = "keep", app: str = "x", *, generation: int = 1, **status: Any
+) -> PodDisruptionBudget:
     return PodDisruptionBudget(
         metadata=ObjectMeta(name=name, namespace="default", generation=generation),
         spec=PodDisruptionBudgetSpec(minAvailable=1, selector=LabelSelector(matchLabels={"app": app})),
@@ -25,13 +30,13 @@ def budget(allowed, name="keep", app="x", *, generation=1, **status):
     )
 
 
-def guarded(name, on="n1", *, app="x", ready=True, group=None):
+def guarded(name: str, on: str = "n1", *, app: str = "x", ready: bool = True, group: str | None = None) -> Pod:
     made = pod(name).of_group(group or name).gpu(1).label("app", app).running_on(on).build()
     conditions = (PodCondition(type="Ready", status="True"),) if ready else ()
     return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, conditions=conditions))
 
 
-def cluster(*more, jobs=("a", "b"), wanted=1):
+def cluster(*more: KubeObject, jobs: tuple[str, ...] = ("a", "b"), wanted: int = 1) -> list[KubeObject]:
     """Every job has a GPU, all of them `low`; `high` wants some."""
     return [
         node("n1", gpus=len(jobs)),
@@ -46,7 +51,7 @@ def cluster(*more, jobs=("a", "b"), wanted=1):
     ]
 
 
-def evicted(decisions):
+def evicted(decisions: Decisions) -> list[str]:
     return sorted(each.task.key.name for each in decisions.lasting_evictions)
 
 
@@ -95,7 +100,7 @@ def test_a_pod_that_two_budgets_guard_can_not_be_evicted() -> None:
 
 
 def test_a_pod_that_is_not_ready_needs_no_permission_while_its_budget_is_met() -> None:
-    def unready(made):
+    def unready(made: PodDisruptionBudget) -> list[KubeObject]:
         objects = cluster(made, jobs=("a",))
         return [guarded("a", ready=False) if each.key.name == "a" and each.key.namespace and _is_pod(each) else each
                 for each in objects]  # fmt: skip
@@ -106,7 +111,7 @@ def test_a_pod_that_is_not_ready_needs_no_permission_while_its_budget_is_met() -
     assert evicted(decided(unready(msgspec.structs.replace(budget(0), spec=always)))) == ["a"]
 
 
-def _is_pod(obj):
+def _is_pod(obj: KubeObject) -> bool:
     return type(obj).__name__ == "Pod"
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
 
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
+from bosket.api.kai.podgroup import PodGroup
 from bosket.runtime.local_server import serve_local
+from bosket.runtime.service import Environment
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.loop import service
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
 from bosket.scheduler.plugins.reflectjoborder import job_order
 from bosket.scheduler.recording.object_lists import LISTS
@@ -27,20 +31,22 @@ from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.rig import NAMESPACE, Rig, make_rig
 
 
-def members(name, size, gpus=1):
+def members(name: str, size: int, gpus: int = 1) -> list[Pod]:
     return gang(name, size, gpus=gpus, namespace=NAMESPACE)
 
 
-def group(name, size, **options):
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 
 @asynccontextmanager
-async def serving(rig: Rig, configuration: Configuration | None = None, transport=None):
+async def serving(
+    rig: Rig, configuration: Configuration | None = None, transport: FaultyTransport | None = None
+) -> AsyncIterator[str]:
     """A scheduler, and the address where it answers."""
     environments = []
 
-    def make(env):
+    def make(env: Environment) -> Scheduler:
         environments.append(env)
         return service(env, Options(configuration=configuration or Configuration()))
 
@@ -85,16 +91,16 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
 async def test_a_snapshot_says_which_kinds_the_server_served_and_does_without_where_it_may_not_ask() -> None:
     rig = await make_rig([node("n1"), queue("q")])
 
-    async def discovery(transport=None):
+    async def discovery(transport: FaultyTransport | None = None) -> bytes:
         async with serving(rig, transport=transport) as url:
             await rig.until(lambda: seen(url))
             _, data = await fetch(f"{url}/get-snapshot")
         return data
 
-    async def seen(url):
+    async def seen(url: str) -> bool:
         return (await fetch(f"{url}/get-snapshot"))[0] == 200
 
-    def document(data):
+    def document(data: bytes) -> dict[str, dict[str, Any]]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return json.loads(archive.read("snapshot.json"))
 
@@ -132,7 +138,7 @@ async def test_the_order_is_that_of_allocate_and_asking_for_it_changes_nothing()
     await rig.apply(*members("old", 2), group("urgent", 2, priority="high"), *members("urgent", 2))
     async with serving(rig) as url:
 
-        async def order():
+        async def order() -> dict[str, Any]:
             status, text = await fetch(f"{url}/get-job-order")
             return status == 200 and json.loads(text)
 
@@ -189,7 +195,9 @@ async def test_a_plugin_that_cannot_be_had_is_said_before_anything_starts() -> N
             pass
 
 
-async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without(caplog) -> None:
+async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rig = await make_rig([node("n1"), queue("q"), group("g", 1), *members("g", 1)])
     configuration = Configuration(
         actions=("allocate", "dance", "reclaim"), plugins=(*Configuration().plugins, PluginChoice("waltz"))

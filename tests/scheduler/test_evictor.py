@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import generate_latest
 
 from bosket.api.core import Pod
+from bosket.api.core.event import Event
 from bosket.api.kai import BindRequest, PodGroup
-from bosket.api.object import LabelSelector, ObjectMeta, Status, StatusCause, StatusDetails
+from bosket.api.object import KubeObject, LabelSelector, ObjectMeta, Status, StatusCause, StatusDetails
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
-from bosket.kube.transport import Response
-from bosket.scheduler.loop import service
+from bosket.kube.transport import Request, Response
+from bosket.runtime.service import Environment
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
-from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
+from bosket.testing.faults import Fault, FaultyTransport, delay, hang_up, matching, refuse
 from tests.rig import NAMESPACE, Meddling, Rig, make_rig
 
 pytestmark = pytest.mark.looptime
@@ -25,23 +29,23 @@ pytestmark = pytest.mark.looptime
 EVICTION = matching("POST", "/eviction")
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
-def by_deletion(env):
+def by_deletion(env: Environment) -> Scheduler:
     return service(env, Options(evict_by_deletion=True))
 
 
-def group(name, size, **options):
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 
-def waiting(name, size, gpus=1):
+def waiting(name: str, size: int, gpus: int = 1) -> list[Pod]:
     return gang(name, size, gpus=gpus, namespace=NAMESPACE)
 
 
-async def a_cluster(*objects, gpus=2) -> Rig:
+async def a_cluster(*objects: KubeObject, gpus: int = 2) -> Rig:
     """One node; job `low` runs on all of it, with a GPU for each pod."""
     rig = await make_rig(
         [
@@ -58,7 +62,7 @@ async def a_cluster(*objects, gpus=2) -> Rig:
 
 
 @asynccontextmanager
-async def scheduling(rig: Rig, transport=None):
+async def scheduling(rig: Rig, transport: FaultyTransport | Meddling | None = None) -> AsyncIterator[None]:
     """The scheduler, and a server that keeps the numbers of budgets."""
     server = asyncio.create_task(rig.server.run())
     try:
@@ -79,14 +83,14 @@ async def run(rig: Rig, *pods: Pod) -> None:
         await rig.client.patch(Pod, made.metadata.name, {"status": status}, namespace=NAMESPACE, subresource="status")
 
 
-def budget(name, app, *, min_available) -> PodDisruptionBudget:
+def budget(name: str, app: str, *, min_available: int) -> PodDisruptionBudget:
     return PodDisruptionBudget(
         metadata=ObjectMeta(name=name, namespace=NAMESPACE),
         spec=PodDisruptionBudgetSpec(minAvailable=min_available, selector=LabelSelector(matchLabels={"app": app})),
     )
 
 
-async def high_comes(rig: Rig, size=1, gpus=1) -> None:
+async def high_comes(rig: Rig, size: int = 1, gpus: int = 1) -> None:
     await rig.apply(group("high", size, priority="high"), *waiting("high", size, gpus))
 
 
@@ -145,12 +149,12 @@ async def test_a_higher_priority_takes_the_place_and_everybody_is_told() -> None
     assert pipelined.message == f"Pod {NAMESPACE}/high-0 was pipelined to node n1"
 
 
-async def evict_events(rig: Rig, pod_name: str):
+async def evict_events(rig: Rig, pod_name: str) -> list[Event] | None:
     found = [event for event in await rig.events("Evict") if f"/{pod_name} " in event.message]
     return sorted(found, key=lambda event: event.involvedObject.kind) if len(found) == 2 else None
 
 
-async def evicted_at(rig: Rig, name: str):
+async def evicted_at(rig: Rig, name: str) -> str:
     return (await group_named(rig, name)).metadata.annotations.get("kai.scheduler/last-eviction-timestamp")
 
 
@@ -171,7 +175,7 @@ async def test_evicted_pods_are_counted_by_group_and_action() -> None:
     rig = await a_cluster()
     texts = []
 
-    def measured(env):
+    def measured(env: Environment) -> Scheduler:
         texts.append(env.metrics)
         return service(env, Options())
 
@@ -224,7 +228,7 @@ async def test_a_budget_that_forbids_is_a_reason_and_one_that_allows_lets_it_hap
     assert f"is refused by PodDisruptionBudget {NAMESPACE}/keep" in refused
 
 
-async def told_of_budget(rig: Rig):
+async def told_of_budget(rig: Rig) -> str | None:
     text = await reasons(rig, "high")
     return text if "PodDisruptionBudget" in text else None
 
@@ -275,11 +279,11 @@ async def test_a_gang_goes_only_if_all_of_its_guarded_pods_may_go() -> None:
         await rig.until(lambda: both_going(rig))  # after a while it is tried again
 
 
-def asked(transport: FaultyTransport):
+def asked(transport: FaultyTransport) -> list[Request]:
     return [request for request in transport.requests if EVICTION(request)]
 
 
-async def struck(fault):
+async def struck(fault: Fault) -> int:
     return fault.struck
 
 
@@ -297,7 +301,7 @@ async def test_an_eviction_whose_answer_was_lost_is_taken_for_what_it_is() -> No
         await rig.until(lambda: requests(rig))
 
 
-async def both_going(rig: Rig):
+async def both_going(rig: Rig) -> bool:
     return len(await going(rig)) == 2
 
 
@@ -321,7 +325,7 @@ async def test_who_may_not_be_evicted_at_all_is_left_alone_longer_and_longer() -
     assert sum(each.path.endswith("/eviction") for each in broken.requests) < 20
 
 
-async def reported(rig: Rig, text: str):
+async def reported(rig: Rig, text: str) -> bool:
     return text in await reasons(rig, "high")
 
 
@@ -346,7 +350,7 @@ async def test_evictions_that_were_cut_short_are_decided_anew_when_the_scheduler
     await high_comes(rig)
     scheduling = []
 
-    def kept(env):
+    def kept(env: Environment) -> Restarted:
         scheduling.append(service(env, Options()))
         return Restarted(scheduling[0])
 
@@ -359,7 +363,7 @@ class Restarted:
 
     name = "scheduler"
 
-    def __init__(self, inner) -> None:
+    def __init__(self, inner: Scheduler) -> None:
         self._inner = inner
 
     async def run(self) -> None:
@@ -417,12 +421,12 @@ async def test_a_gang_that_lost_a_member_is_marked_and_goes_after_its_grace() ->
     assert "evictor-pod-group-name" not in on_pod.metadata.annotations
 
 
-async def stale_events(rig: Rig, pod_name: str):
+async def stale_events(rig: Rig, pod_name: str) -> list[Event]:
     found = [event for event in await rig.events("Evict") if f"/{pod_name}\n" in event.message]
     return sorted(found, key=lambda event: event.involvedObject.kind) if len(found) == 2 else None
 
 
-async def stale_since(rig: Rig):
+async def stale_since(rig: Rig) -> str | None:
     return (await group_named(rig, "g")).metadata.annotations.get("kai.scheduler/stale-podgroup-timestamp")
 
 

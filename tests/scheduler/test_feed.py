@@ -37,7 +37,9 @@ async def a_cluster() -> Rig:
     return await make_rig([node("n1"), queue("q"), group, *gang("g", 3, namespace=NAMESPACE)])
 
 
-async def test_the_garbage_collector_is_kept_from_the_first_lists_and_from_nothing_later(monkeypatch) -> None:
+async def test_the_garbage_collector_is_kept_from_the_first_lists_and_from_nothing_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     frozen: list[int] = []
     monkeypatch.setattr(feed, "_FROZEN_AT_ONCE", 2)
     monkeypatch.setattr(feed.gc, "freeze", lambda: frozen.append(len(frozen)))
@@ -66,7 +68,7 @@ async def test_the_first_snapshot_is_prepared_when_all_lists_are_in() -> None:
 async def test_a_state_that_can_not_be_prepared_is_left_to_the_first_cycle() -> None:
     rig, state = await a_cluster(), ClusterState()
 
-    def failing():
+    def failing() -> None:
         raise RuntimeError("no")
         yield
 

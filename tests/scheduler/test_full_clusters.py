@@ -1,7 +1,11 @@
 """Where nothing can be placed nobody needs a turn: everybody is told the same as if he had had one."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import pytest
 
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.testing.build import node, pod, pod_group, queue
@@ -11,13 +15,13 @@ from bosket.testing.cluster import decided, placements, reasons
 TURN_BY_TURN = Configuration(queue_depth={"allocate": 100})
 
 
-def waiting(name, *, cpu, size=2, **group):
+def waiting(name: str, *, cpu: str, size: int = 2, **group: Any) -> Iterator[KubeObject]:
     yield pod_group(name, min_member=size, **group)
     for number in range(size):
         yield pod(f"{name}-{number}").gpu(1).cpu(cpu).of_group(name).build()
 
 
-def full(*, room_on=()):
+def full(*, room_on: tuple[str, ...] = ()) -> Iterator[KubeObject]:
     """Two nodes with one GPU each, in use but where there is room, and queues of which `small` may hold one GPU."""
     yield from (queue("q"), queue("small", limit=1))
     for name in ("n1", "n2"):
@@ -35,7 +39,7 @@ BACKLOG = (
 
 
 @pytest.fixture
-def turns(monkeypatch):
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The turns that jobs had, with the end of them as one more."""
     found = []
     real = JobsByQueue.pop
@@ -43,7 +47,7 @@ def turns(monkeypatch):
     return found
 
 
-def test_all_who_wait_are_told_why_without_turns(turns) -> None:
+def test_all_who_wait_are_told_why_without_turns(turns: Sequence[Any]) -> None:
     reported = reasons(decided(*full(), *BACKLOG[:9]))
     assert set(reported) == {"a", "b", "c"}
     assert "GPUs" in reported["a"]
@@ -51,7 +55,7 @@ def test_all_who_wait_are_told_why_without_turns(turns) -> None:
     assert not turns
 
 
-def test_what_they_are_told_is_the_same_as_turn_by_turn(turns) -> None:
+def test_what_they_are_told_is_the_same_as_turn_by_turn(turns: Sequence[Any]) -> None:
     assert reasons(decided(*full(), *BACKLOG)) == reasons(decided(*full(), *BACKLOG, configuration=TURN_BY_TURN))
     assert reasons(decided(*full(), *BACKLOG[:9])) == reasons(
         decided(*full(), *BACKLOG[:9], configuration=TURN_BY_TURN)
@@ -59,7 +63,7 @@ def test_what_they_are_told_is_the_same_as_turn_by_turn(turns) -> None:
     assert len(turns) == 5 + 5 + 4  # d asks for more than any node has: that is said where it has its turn
 
 
-def test_one_who_can_be_placed_is_placed_among_those_who_cannot(turns) -> None:
+def test_one_who_can_be_placed_is_placed_among_those_who_cannot(turns: Sequence[Any]) -> None:
     decisions = decided(*full(room_on=("n2",)), *BACKLOG, *waiting("e", cpu="1", size=1))
     assert placements(decisions) == {"e-0": "n2"}
     assert set(reasons(decisions)) == {"a", "b", "c", "d"}

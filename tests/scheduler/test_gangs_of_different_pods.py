@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ ZONE, RACK, HOST = "zone", "rack", "kubernetes.io/hostname"
 LEVELS = topology("t", ZONE, RACK, HOST)
 
 
-def racks(*racks: Sequence[int], **amounts: str) -> list[Node]:
+def racks(*racks: Sequence[int], **amounts: Any) -> list[Node]:
     """Nodes n0, n1 … with so many GPUs, rack by rack, in one zone."""
     sizes = [(number, gpus) for number, rack in enumerate(racks) for gpus in rack]
     return [node(f"n{i}", gpus=gpus, zone="a", rack=f"r{rack}", **amounts) for i, (rack, gpus) in enumerate(sizes)]

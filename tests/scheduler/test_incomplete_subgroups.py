@@ -1,11 +1,12 @@
 """Sub-groups that lack pods: they get none, they are told, and the rest of their gang does as it may."""
 
+from bosket.api.core.pod import Pod
 from bosket.api.kai import SubGroup
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import decided, placements
 
 
-def member(name, subgroup):
+def member(name: str, subgroup: str) -> Pod:
     return pod(name).of_group("g", subgroup).gpu(1).build()
 
 

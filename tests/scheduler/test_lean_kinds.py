@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -13,7 +14,7 @@ from bosket.kube.codec import codec_of
 from bosket.kube.informer import Informers
 from bosket.scheduler.io import feed, lean_kinds
 from bosket.scheduler.io.lean_kinds import MOST_PARTS, PodSharing
-from bosket.scheduler.plugins.predicates.references import required_config_maps
+from bosket.scheduler.plugins.predicates.unfit import required_config_maps
 from bosket.scheduler.recording.redaction import bare, bare_pod
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, pod
@@ -105,7 +106,7 @@ def test_equal_parts_of_pods_are_one_object() -> None:
         {"volumeDevices": [{"name": "v", "devicePath": "/v"}]},
     ],
 )
-def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(change) -> None:
+def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(change: Mapping[str, Any]) -> None:
     share = PodSharing()
     plain = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     pods = [
@@ -146,7 +147,9 @@ def test_the_volume_of_the_service_account_s_token_is_no_difference() -> None:
 @pytest.mark.parametrize("mounting", ["containers", "initContainers", "ephemeralContainers"])
 @pytest.mark.parametrize("token", ["kube-api-access-x1x2x", "kube-api-access", "mine"])
 @pytest.mark.parametrize("other", ["data", "kube-api-access-other"])
-def test_a_pod_needs_the_same_config_maps_whatever_its_volumes_are_called(mounting, token, other) -> None:
+def test_a_pod_needs_the_same_config_maps_whatever_its_volumes_are_called(
+    mounting: str, token: str, other: str
+) -> None:
     """Only what is mounted counts."""
     volumes = [
         {"name": name, "projected": {"sources": [{"configMap": {"name": f"map-of-{name}"}}]}} for name in (token, other)
@@ -169,7 +172,7 @@ def test_parts_that_nobody_has_any_more_are_not_kept_for_ever() -> None:
 
 
 @pytest.mark.looptime
-async def test_pods_are_whole_where_plugins_of_other_packages_may_look_at_them(monkeypatch) -> None:
+async def test_pods_are_whole_where_plugins_of_other_packages_may_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
     async def images() -> set[str]:
         made = pod("p", NAMESPACE).build()
         rig = await make_rig([node("n1"), made])

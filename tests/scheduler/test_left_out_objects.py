@@ -114,7 +114,7 @@ async def test_an_object_that_keeps_the_state_from_being_looked_at_is_left_out(
     async def bound() -> int:
         return len((await rig.client.list(BindRequest, NAMESPACE)).items)
 
-    def scheduler(env):
+    def scheduler(env: Environment) -> loop.Scheduler:
         made.append(loop.service(env, Options(failed_snapshots=None)))
         return made[-1]
 

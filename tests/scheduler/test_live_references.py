@@ -17,28 +17,29 @@ from bosket.api.core import (
     VolumeResourceRequirements,
 )
 from bosket.api.kai import BindRequest
-from bosket.api.object import LabelSelector, ObjectMeta
+from bosket.api.object import KubeObject, LabelSelector, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube.client import PatchType
-from bosket.scheduler.loop import service
+from bosket.runtime.service import Environment
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.options import Options
-from bosket.testing.build import node, pod, pod_group, queue
+from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 from tests.scheduler.affinity import near, term
 
 pytestmark = pytest.mark.looptime
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
-async def a_cluster(*objects) -> Rig:
+async def a_cluster(*objects: KubeObject) -> Rig:
     group = pod_group("g", namespace=NAMESPACE)
     return await make_rig([node("n1", zone="a"), node("n2", zone="b"), queue("q"), group, *objects])
 
 
-def member():
+def member() -> PodBuilder:
     return pod("g-0", NAMESPACE).cpu("1").of_group("g")
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from bosket.api.core import Node, Pod
+from bosket.api.core.event import Event
 from bosket.api.kai import BindRequest, PodGroup, Queue, SubGroup
+from bosket.api.kai.podgroup import SchedulingCondition
+from bosket.api.object import KubeObject
 from bosket.api.time import parse_time
 from bosket.kube.client import Client, PatchType
 from bosket.kube.informer import Informers
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
-from bosket.scheduler.loop import rest_seconds, service
+from bosket.scheduler.loop import Scheduler, rest_seconds, service
 from bosket.scheduler.options import Options
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -25,19 +29,19 @@ from tests.rig import NAMESPACE, Lagging, Rig, make_rig
 pytestmark = pytest.mark.looptime
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
-async def a_cluster(*objects, gpus=8) -> Rig:
+async def a_cluster(*objects: KubeObject, gpus: int = 8) -> Rig:
     return await make_rig([node("n1", gpus=gpus), queue("q"), *objects])
 
 
-def members(name, size, gpus=1):
+def members(name: str, size: int, gpus: int = 1) -> list[Pod]:
     return gang(name, size, gpus=gpus, namespace=NAMESPACE)
 
 
-def group(name, size, **options):
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 
@@ -115,11 +119,11 @@ async def test_what_others_write_into_a_groups_status_wakes_nobody() -> None:
     assert condition.status == "True"
 
 
-async def started(rig, name):
+async def started(rig: Rig, name: str) -> str | None:
     return (await the_group(rig, name)).metadata.annotations.get("kai.scheduler/last-start-timestamp")
 
 
-async def conditions(rig, name):
+async def conditions(rig: Rig, name: str) -> tuple[SchedulingCondition, ...]:
     return (await the_group(rig, name)).status.schedulingConditions
 
 
@@ -199,7 +203,7 @@ async def test_a_job_of_which_something_runs_gets_an_event_but_no_condition() ->
     assert "Resources were not found for pod" in event.message
 
 
-async def group_events(rig, reason):
+async def group_events(rig: Rig, reason: str) -> list[Event]:
     return [event for event in await rig.events(reason) if event.involvedObject.kind == "PodGroup"]
 
 
@@ -220,7 +224,7 @@ async def test_a_bind_request_whose_answer_was_lost_is_taken_for_what_it_is() ->
         await rig.until(lambda: both(rig))
 
 
-async def both(rig):
+async def both(rig: Rig) -> bool:
     return len(await requests(rig)) == 2
 
 
@@ -241,7 +245,7 @@ async def test_a_failed_bind_request_makes_way_for_a_new_one() -> None:
             BindRequest, "g-0", {"status": {"phase": "Failed"}}, namespace=NAMESPACE, subresource="status"
         )
 
-        async def renewed():
+        async def renewed() -> bool:
             found = (await requests(rig)).get("g-0")
             return found is not None and found.metadata.uid != first.metadata.uid
 
@@ -256,7 +260,7 @@ async def test_a_request_of_a_former_pod_of_that_name_makes_way() -> None:
     await rig.apply(*members("g", 1))  # its old bind request is still there
     async with rig.running(scheduler):
 
-        async def renewed():
+        async def renewed() -> bool:
             found = (await requests(rig)).get("g-0")
             return found is not None and found.metadata.uid != first.metadata.uid
 
@@ -337,7 +341,7 @@ async def test_a_binding_that_fails_again_and_again_is_tried_less_and_less_often
     rig = await a_cluster(group("g", 1), *members("g", 1))
     seen = set()
 
-    async def fail_every_request():
+    async def fail_every_request() -> bool:
         for each in (await requests(rig)).values():
             seen.add(each.metadata.uid)
             if each.status.phase != "Failed":

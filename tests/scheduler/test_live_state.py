@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Sequence
 
 import msgspec
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodGroupStatus, SchedulingCondition
+from bosket.api.kai.podgroup import PodGroup
 from bosket.api.object import ObjectMeta
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
@@ -19,7 +21,7 @@ from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, sta
 from tests.scheduler.affinity import away, term
 
 
-def request(pod_name, node_name, phase="", attempts=0, limit=None):
+def request(pod_name: str, node_name: str, phase: str = "", attempts: int = 0, limit: int | None = None) -> BindRequest:
     return BindRequest(
         metadata=ObjectMeta(name=pod_name, namespace="default"),
         spec=BindRequestSpec(podName=pod_name, selectedNode=node_name, backoffLimit=limit),
@@ -112,7 +114,7 @@ def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it() -> No
     once = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, schedulingBackoff=1))
     for_ever = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, schedulingBackoff=-1))
 
-    def bound(group):
+    def bound(group: PodGroup) -> dict[str, str]:
         snapshot = snapshot_of([node("n1"), queue("q"), group, *gang("g", 1)])
         return placements(decide(snapshot, Configuration()))
 
@@ -141,7 +143,7 @@ steps = st.lists(
 
 @given(steps)
 @settings(max_examples=150, deadline=None)
-def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events) -> None:
+def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events: Sequence[tuple[str, ...]]) -> None:
     live = state_of([queue("q"), pod_group("g", min_member=0)])
     there = {}
     for what, name in events:
@@ -195,7 +197,7 @@ def test_amounts_that_nobody_can_count_leave_out_their_object_only() -> None:
 
 
 def test_an_older_version_of_a_bind_request_changes_nothing() -> None:
-    def version(number, phase):
+    def version(number: str, phase: str) -> BindRequest:
         each = request("g-0", "n1", phase)
         return msgspec.structs.replace(
             each, metadata=msgspec.structs.replace(each.metadata, uid="u", resourceVersion=number)
@@ -245,7 +247,7 @@ def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collecto
         gc.enable()
 
 
-def rewritten(written, version, **status):
+def rewritten(written: Pod, version: str, **status: str) -> Pod:
     """The same pod, as it is after another write."""
     metadata = msgspec.structs.replace(written.metadata, resourceVersion=version)
     return msgspec.structs.replace(written, metadata=metadata, status=msgspec.structs.replace(written.status, **status))

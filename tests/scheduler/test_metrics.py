@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from bosket.api.core.pod import Pod
+from bosket.api.object import KubeObject
 from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice, SearchBudgets
 from bosket.scheduler.decide import decide
@@ -22,7 +26,7 @@ class Measured:
         self.registry = CollectorRegistry()
         self.metrics = SchedulerMetrics(self.registry)
 
-    def cycle(self, *objects, configuration: Configuration | None = None) -> None:
+    def cycle(self, *objects: KubeObject | Sequence[KubeObject], configuration: Configuration | None = None) -> None:
         snapshot = snapshot_of(*objects)
         self.metrics.snapshot_taken(0.5)
         decisions = decide(snapshot, configuration or Configuration(), self.metrics.watch)
@@ -41,7 +45,7 @@ class Measured:
         }
 
 
-def born(seconds_ago: float, made):
+def born(seconds_ago: float, made: Pod) -> Pod:
     created = format_time(NOW - seconds_ago)
     return replace(made, metadata=replace(made.metadata, creationTimestamp=created))
 
@@ -112,7 +116,7 @@ def test_where_nobody_divides_there_is_no_fair_share() -> None:
     assert measured.queues("gpu") == {}
 
 
-def preemption(*waiting):
+def preemption(*waiting: str) -> list[KubeObject]:
     running = pod("low").gpu(1).of_group("low").running_on("n").build()
     return [
         node("n", gpus=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from unittest.mock import patch
 
@@ -10,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Affinity, Namespace, Pod
-from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
+from bosket.api.core.affinity import PodAffinity, PodAffinityTerm, PodAntiAffinity, WeightedPodAffinityTerm
+from bosket.api.core.node import Node
+from bosket.api.object import KubeObject, LabelSelector, ObjectKey, ObjectMeta
 from bosket.kube.selector import label_selector
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework import neighbour_view
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.counts import Counts
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, reasons, snapshot_of, state_of
@@ -36,18 +40,18 @@ HARD_WEIGHT = 1
 # A plain count of all pods, node by node, in the words of the Kubernetes documentation
 
 
-def _selects(wanted, of: Pod, other: Pod) -> bool:
+def _selects(wanted: PodAffinityTerm, of: Pod, other: Pod) -> bool:
     namespaces = wanted.namespaces or (of.metadata.namespace,)
     return other.metadata.namespace in namespaces and label_selector(wanted.labelSelector).matches(
         other.metadata.labels
     )
 
 
-def _required(side):
+def _required(side: PodAffinity | PodAntiAffinity | None) -> tuple[PodAffinityTerm, ...]:
     return side.requiredDuringSchedulingIgnoredDuringExecution if side else ()
 
 
-def _preferred(side):
+def _preferred(side: PodAffinity | PodAntiAffinity | None) -> tuple[WeightedPodAffinityTerm, ...]:
     return side.preferredDuringSchedulingIgnoredDuringExecution if side else ()
 
 
@@ -55,13 +59,15 @@ def _affinity(of: Pod) -> Affinity:
     return of.spec.affinity or Affinity()
 
 
-def _in_domain(nodes, row, key, spots):
+def _in_domain(nodes: tuple[Node, ...], row: int, key: str, spots: Sequence[tuple[Pod, int]]) -> list[Pod]:
     """Of pods by row: those in the domain of this node."""
     value = nodes[row].metadata.labels.get(key)
     return [] if value is None else [p for p, r in spots if nodes[r].metadata.labels.get(key) == value]
 
 
-def plainly_objects(nodes, row, new: Pod, there, staying) -> str:
+def plainly_objects(
+    nodes: tuple[Node, ...], row: int, new: Pod, there: Sequence[tuple[Pod, int]], staying: Sequence[tuple[Pod, int]]
+) -> str:
     near_terms = _required(_affinity(new).podAffinity)
     if near_terms:
         wanted = [(p, r) for p, r in there if all(_selects(each, new, p) for each in near_terms)]
@@ -99,10 +105,10 @@ def plainly_objects(nodes, row, new: Pod, there, staying) -> str:
     return ""
 
 
-def plain_score(nodes, row, new: Pod, there) -> float:
+def plain_score(nodes: tuple[Node, ...], row: int, new: Pod, there: Sequence[tuple[Pod, int]]) -> float:
     total = 0
 
-    def weigh(wanted, weight, of, other, where) -> None:
+    def weigh(wanted: PodAffinityTerm, weight: int, of: Pod, other: Pod, where: int) -> None:
         nonlocal total
         if _selects(wanted, of, other) and _in_domain(nodes, row, wanted.topologyKey, [(other, where)]):
             total += weight
@@ -151,7 +157,7 @@ spreading = st.lists(
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     zones = draw(st.lists(st.sampled_from(["a", "b", None]), min_size=2, max_size=5))
     objects = [node(f"n{i}", **({"zone": zone} if zone else {})) for i, zone in enumerate(zones)]
     objects.append(queue("q"))
@@ -175,7 +181,9 @@ steps = st.lists(
 
 @given(clusters(), steps)
 @settings(max_examples=80, deadline=None)
-def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings) -> None:
+def test_counts_kept_on_the_way_equal_counting_anew(
+    objects: Sequence[KubeObject], happenings: Sequence[tuple[int, int, str]]
+) -> None:
     session = open_session(snapshot_of(objects), CONFIGURATION)
     snapshot = session.snapshot
     nodes = snapshot.nodes.nodes
@@ -243,20 +251,22 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings) -> None
     compare()
 
 
-def deepcopy_spots(spots):
+def deepcopy_spots(spots: Mapping[Task, list[list[int]]]) -> dict[Task, list[list[int]]]:
     return {task: deepcopy(each) for task, each in spots.items()}
 
 
 @given(clusters(), steps, st.sampled_from([1, 2, 100]))
 @settings(max_examples=60, deadline=None)
-def test_views_choose_as_if_made_anew(objects, happenings, most_scored) -> None:
+def test_views_choose_as_if_made_anew(
+    objects: Sequence[KubeObject], happenings: Sequence[tuple[int, int, str]], most_scored: int
+) -> None:
     """What a view remembers of all nodes, itself or through what it shares with others, is corrected where a placement
     changes it, however far away; also if others have taken the memory for its scores."""
     with patch.object(neighbour_view, "MOST_SCORED", most_scored):
         _choose_as_if_made_anew(objects, happenings)
 
 
-def _choose_as_if_made_anew(objects, happenings) -> None:
+def _choose_as_if_made_anew(objects: Sequence[KubeObject], happenings: Sequence[tuple[int, int, str]]) -> None:
     session = open_session(snapshot_of(objects), WITH_SCORES)
     snapshot = session.snapshot
     tasks = [task for key in sorted(snapshot.jobs) for task in snapshot.jobs[key].tasks]
@@ -302,7 +312,7 @@ def test_classes_that_differ_in_neighbours_alone_share_a_base() -> None:
 
 
 @given(st.integers(1, 80), st.lists(st.tuples(st.integers(0, 79), st.integers(-2, 3)), max_size=120))
-def test_few_numbers_and_many_count_alike(size, changes) -> None:
+def test_few_numbers_and_many_count_alike(size: int, changes: Sequence[tuple[int, ...]]) -> None:
     counts, plain = Counts(size), [0] * size
     for number, change in changes:
         place = number % size
@@ -318,7 +328,7 @@ def test_few_numbers_and_many_count_alike(size, changes) -> None:
 
 
 @st.composite
-def versions(draw):
+def versions(draw: st.DrawFn) -> ObjectKey | Pod:
     """A pod as it may be at some time: where it is, what it is labelled, whom it wants near; or that it is gone."""
     number = draw(st.integers(0, 4))
     namespace = "other" if number % 2 else "default"
@@ -342,7 +352,9 @@ namespaces = st.builds(
 
 @given(st.lists(st.one_of(versions(), versions(), namespaces), min_size=1, max_size=15), st.integers(0, 3))
 @settings(max_examples=80, deadline=None)
-def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks) -> None:
+def test_the_live_state_sees_neighbours_as_one_made_anew_does(
+    changes: Sequence[Namespace | ObjectKey | Pod], looks: int
+) -> None:
     fixed = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b"), queue("q")]
     fixed += [pod_group(f"g{i}", namespace="other" if i % 2 else "default") for i in range(5)]
     state, now = state_of(fixed), {}
@@ -361,10 +373,10 @@ def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks) ->
     assert grown.has_match_keys == anew.has_match_keys
 
 
-def outcome(snapshot):
+def outcome(snapshot: Snapshot) -> tuple[dict[str, str], ...]:
     decisions = decide(snapshot, CONFIGURATION)
     return placements(decisions), reasons(decisions)
 
 
-def sum_of(counts):
+def sum_of(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items())

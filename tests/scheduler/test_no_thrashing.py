@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,15 +13,17 @@ from hypothesis import strategies as st
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, Queue, Topology
-from bosket.api.object import ObjectKey
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
-from bosket.scheduler.model.decisions import Pipeline
+from bosket.scheduler.model.decisions import Decisions, Pipeline
 from bosket.scheduler.model.nomination import PATIENCE_SECONDS
-from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.own.memory import Commitments
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
 from bosket.testing.cluster import NOW, drop_named, state_of
@@ -31,15 +35,15 @@ CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "40"))
 PRIORITIES = [priority_class("low", 10), priority_class("middle", 50), priority_class("high", 90)]
 
 
-def key(name):
+def key(name: str) -> ObjectKey:
     return ObjectKey("default", name)
 
 
-def running(name, gpus, on="n1", count=1):
+def running(name: str, gpus: int, on: str = "n1", count: int = 1) -> list[Pod]:
     return [pod(f"{name}-{i}").of_group(name).gpu(gpus).running_on(on).build() for i in range(count)]
 
 
-def cycle(state, now=NOW):
+def cycle(state: ClusterState, now: float = NOW) -> Decisions:
     """A cycle whose decisions count at once, as the live scheduler has it."""
     decisions = decide(state.snapshot(now), Configuration())
     for bind in decisions.lasting_binds:
@@ -50,19 +54,19 @@ def cycle(state, now=NOW):
     return decisions
 
 
-def evicted(decisions):
+def evicted(decisions: Decisions) -> list[str]:
     return sorted(each.task.key.name for each in decisions.lasting_evictions)
 
 
-def bound(decisions):
+def bound(decisions: Decisions) -> dict[str, str]:
     return {each.task.key.name: each.node for each in decisions.lasting_binds}
 
 
-def waits_for(decisions):
+def waits_for(decisions: Decisions) -> dict[str, str]:
     return {task.key.name: end.node for task, end in decisions.outcome.items() if isinstance(end, Pipeline)}
 
 
-def preemption(*more):
+def preemption(*more: KubeObject) -> ClusterState:
     """`high` takes the place of `low` on the only node."""
     return state_of(
         [
@@ -152,7 +156,7 @@ def test_a_nomination_ends_when_its_job_is_another_one_or_gone() -> None:
         assert state.snapshot(NOW).nominations == ()
 
 
-def _edited(group):
+def _edited(group: PodGroup) -> PodGroup:
     return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, generation=2))
 
 
@@ -274,7 +278,7 @@ def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back() -> None:
 # ── nobody takes it back ──
 
 
-def quarrel():
+def quarrel() -> ClusterState:
     """`preemptor` is entitled to the GPU that `victim` has."""
     return state_of(
         [
@@ -290,7 +294,7 @@ def quarrel():
     )
 
 
-def swapped(state):
+def swapped(state: ClusterState) -> ClusterState:
     """Both have what the other had."""
     assert evicted(cycle(state)) == ["victim-0"]
     drop_named(state, Pod, "victim-0")
@@ -305,7 +309,7 @@ def test_preemptions_are_remembered() -> None:
 
 
 @pytest.mark.parametrize("preemptors", [{"a": "c"}, {"a": "b", "b": "c"}], ids=["directly", "through others"])
-def test_a_job_does_not_preempt_a_job_that_preempted_it(preemptors) -> None:
+def test_a_job_does_not_preempt_a_job_that_preempted_it(preemptors: Mapping[str, str]) -> None:
     """By priority `a` could have the GPU of `c`."""
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
     state.put(pod_group("c", priority="low"))
@@ -344,7 +348,7 @@ def test_a_change_of_a_queues_status_is_no_change_of_its_right() -> None:
     ],
     ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
 )
-def test_what_is_told_twice_is_no_change(change) -> None:
+def test_what_is_told_twice_is_no_change(change: Callable[..., Any]) -> None:
     state = quarrel()
     state.put(topology("zones", "zone"))
     swapped(state)
@@ -366,7 +370,7 @@ def test_what_is_told_twice_is_no_change(change) -> None:
     ],
     ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
 )
-def test_what_is_remembered_is_void_when_the_situation_is_another_one(change) -> None:
+def test_what_is_remembered_is_void_when_the_situation_is_another_one(change: Callable[..., Any]) -> None:
     state = quarrel()
     state.put(topology("zones", "zone"))
     swapped(state)
@@ -392,7 +396,7 @@ def test_with_a_job_goes_what_stood_between_others_because_of_it() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_preemptions_are_remembered_longer_each_time(rounds) -> None:
+def test_preemptions_are_remembered_longer_each_time(rounds: int) -> None:
     state = swapped(quarrel())
     history = state._preemptions
     decisions = decide(quarrel().snapshot(NOW), Configuration())
@@ -417,7 +421,7 @@ def test_where_shares_depend_on_past_usage_the_time_does_not_grow() -> None:
     assert not history.preempted_by(NOW + 2 * REMEMBERED_SECONDS)
 
 
-def _turned():
+def _turned() -> Snapshot:
     """The same two jobs, with the rights of their queues the other way round."""
     state = swapped(quarrel())
     state.put(queue("a", quota=1))
@@ -482,19 +486,19 @@ def test_a_note_that_could_not_be_written_is_forgotten() -> None:
 @example(4690)  # one in the middle of a chain ends
 @example(7653)  # another pod of a job has the place
 @settings(max_examples=CLUSTERS, deadline=None)
-def test_random_clusters_come_to_rest_with_every_promise_kept(seed) -> None:
+def test_random_clusters_come_to_rest_with_every_promise_kept(seed: int) -> None:
     follow(seed)
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 2, deadline=None)
-def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed) -> None:
+def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed: int) -> None:
     follow(seed, varied=True)
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 2, deadline=None)
-def test_so_do_those_where_searches_go_on_beside_placing(seed) -> None:
+def test_so_do_those_where_searches_go_on_beside_placing(seed: int) -> None:
     follow(seed, varied=bool(seed % 2), beside=True)
 
 

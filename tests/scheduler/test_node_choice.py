@@ -1,10 +1,14 @@
 """Which node a pod gets: what it must have, and which of several it prefers."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from bosket.api.keys import NODE_GPU_COUNT_LABEL
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
+from bosket.scheduler.model.decisions import Decisions
 from bosket.testing.build import gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, decided, placements, reasons
 
@@ -16,7 +20,7 @@ SPREAD = Configuration(
 )
 
 
-def one(*objects):
+def one(*objects: KubeObject | Sequence[KubeObject]) -> Decisions:
     return decided(queue("q"), pod_group("g"), *objects)
 
 

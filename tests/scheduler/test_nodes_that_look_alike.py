@@ -1,11 +1,13 @@
 """Nodes that look alike are asked once whether they suit a pod; the answer is that of each of them."""
 
+from collections.abc import Sequence
 from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.plugins.predicates.by_node import ByNode
@@ -33,7 +35,7 @@ terms = st.builds(
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     nodes = []
     for number in range(draw(st.integers(1, 8))):
         made = node(f"n{number}", **draw(labels))
@@ -52,7 +54,7 @@ def clusters(draw):
     return [*nodes, queue("q"), pod_group("g", queue="q"), builder.build()]
 
 
-def texts(objects):
+def texts(objects: Sequence[KubeObject]) -> list[str]:
     """By node, what speaks against it."""
     session = open_session(snapshot_of(objects), Configuration())
     (job,) = session.jobs.candidates()
@@ -63,7 +65,7 @@ def texts(objects):
 
 @given(clusters())
 @settings(max_examples=200, deadline=None)
-def test_the_answer_for_nodes_that_look_alike_is_that_of_each(objects) -> None:
+def test_the_answer_for_nodes_that_look_alike_is_that_of_each(objects: Sequence[KubeObject]) -> None:
     with patch.object(ByNode, "_labels_of", lambda *_: None):
         one_by_one = texts(objects)
     assert texts(objects) == one_by_one

@@ -1,10 +1,11 @@
 """Pods for which somebody has chosen a node go there, if they can."""
 
+from bosket.api.core.pod import Pod
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import decided, placements
 
 
-def member(nominated, name="g-0"):
+def member(nominated: str, name: str = "g-0") -> Pod:
     return pod(name).gpu(1).of_group("g").nominated_to(nominated).build()
 
 

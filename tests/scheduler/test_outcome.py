@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec.structs import replace
 
 from bosket.api.kai import PodGroup, PodGroupStatus, SchedulingCondition
+from bosket.api.object import KubeObject
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
@@ -14,7 +18,7 @@ from bosket.testing.cluster import NOW, decided, reasons, snapshot_of
 CALLED_UNSCHEDULABLE = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="default", transitionID="1")
 
 
-def answer_to(*objects):
+def answer_to(*objects: KubeObject | Sequence[KubeObject]) -> dict[str, Any]:
     snapshot = snapshot_of(*objects)
     return answer(snapshot, decide(snapshot, Configuration()))
 

@@ -1,28 +1,32 @@
 """Pods that must be near others, or away from them."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from bosket.api.core import Namespace
-from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from bosket.api.core.node import Node
+from bosket.api.object import KubeObject, LabelSelector, LabelSelectorRequirement, ObjectMeta
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.testing.build import node, pod, pod_group, queue
+from bosket.scheduler.model.decisions import Decisions
+from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
 from tests.scheduler.affinity import HOST, away, near, term
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 
 
-def one(*objects):
+def one(*objects: KubeObject | Sequence[Node]) -> Decisions:
     return decided(queue("q"), pod_group("g"), *objects)
 
 
-def member(name="g-0", group="g"):
+def member(name: str = "g-0", group: str = "g") -> PodBuilder:
     return pod(name).cpu("1").of_group(group)
 
 
-def namespace(name, **labels):
+def namespace(name: str, **labels: str) -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, labels=labels))
 
 
@@ -199,7 +203,7 @@ def test_mismatch_label_keys_mean_pods_with_another_value_of_these_labels() -> N
     ("operator", "values", "kept_away"),
     [("In", ("web", "api"), True), ("NotIn", ("web",), False), ("Exists", (), True), ("DoesNotExist", (), False)],
 )
-def test_selectors_by_expression(operator, values, kept_away) -> None:
+def test_selectors_by_expression(operator: str, values: tuple[str, ...], kept_away: bool) -> None:
     expression = LabelSelectorRequirement(key="app", operator=operator, values=values)
     lonely = (
         member().with_spec(affinity=away(term(labelSelector=LabelSelector(matchExpressions=(expression,))))).build()
@@ -257,7 +261,7 @@ def test_pods_are_told_apart_only_as_long_as_somebody_selects_them() -> None:
     members = [member(f"g-{i}").label("app", f"web-{i % 2}").build() for i in range(4)]
     state = state_of([queue("q"), pod_group("g"), node("n"), *members])
 
-    def classes():
+    def classes() -> int:
         (job,) = state.snapshot(NOW).jobs.values()
         return len({task.pod_class for task in job.tasks})
 

@@ -1,10 +1,15 @@
 """Pods are put into classes by what tells them apart, whatever they are compared with on the way."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import ContainerPort, EnvVar, Volume
+from bosket.api.core.pod import Pod
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.resource import ResourceAxis
 from bosket.scheduler.state import pod_classes
@@ -13,7 +18,7 @@ from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 
 
-def annotated(made, **annotations):
+def annotated(made: Pod, **annotations: str) -> Pod:
     annotations = {f"{name.replace('_', '-')}": value for name, value in annotations.items()}
     return msgspec.structs.replace(
         made,
@@ -39,7 +44,9 @@ PODS = (
 
 @given(st.lists(st.sampled_from(PODS), min_size=2, max_size=12))
 @settings(max_examples=200, deadline=None)
-def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(shown) -> None:
+def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(
+    shown: Sequence[tuple[str, Callable[..., Any]]],
+) -> None:
     """In whichever order they are shown: each is compared with the one before it."""
     classes = PodClasses(ResourceAxis())
     found = [(name, classes.of(make(pod(f"p-{number}")), None)) for number, (name, make) in enumerate(shown)]
@@ -48,7 +55,7 @@ def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(shown)
             assert (left is right) == (name == other)
 
 
-def test_what_a_gang_asks_for_is_found_out_once(monkeypatch) -> None:
+def test_what_a_gang_asks_for_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(
         pod_classes, "sorted_request", lambda spec, real=pod_classes.sorted_request: asked.append(spec) or real(spec)
@@ -59,7 +66,7 @@ def test_what_a_gang_asks_for_is_found_out_once(monkeypatch) -> None:
     assert len(asked) == 1
 
 
-def test_demands_on_nodes_that_nobody_has_any_more_are_not_remembered_for_ever(monkeypatch) -> None:
+def test_demands_on_nodes_that_nobody_has_any_more_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bosket.scheduler.state.pod_classes.MOST_FIXED", 10)
     classes = PodClasses(ResourceAxis())
     numbers = [classes.of(pod("p").only_on("zone", str(number)).build(), None).fixed_index for number in range(100)]

@@ -1,15 +1,19 @@
 """A pod's request is what it needs at its peak, as Kubernetes counts it."""
 
+from collections.abc import Mapping, Sequence
+
 from bosket.api.core import Container, PodSpec, ResourceRequirements
 from bosket.scheduler.model.resource import pod_request
 
 
-def container(cpu, *, sidecar=False, limit=None):
+def container(cpu: str | None, *, sidecar: bool = False, limit: str | None = None) -> Container:
     resources = ResourceRequirements(requests={"cpu": cpu} if cpu else {}, limits={"cpu": limit} if limit else {})
     return Container(name="c", resources=resources, restartPolicy="Always" if sidecar else None)
 
 
-def cpu_of(containers, init=(), overhead=None):
+def cpu_of(
+    containers: Sequence[Container], init: Sequence[Container] = (), overhead: Mapping[str, str] | None = None
+) -> int:
     return pod_request(PodSpec(containers=tuple(containers), initContainers=tuple(init), overhead=overhead or {}))[
         "cpu"
     ]

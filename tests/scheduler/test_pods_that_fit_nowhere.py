@@ -1,6 +1,8 @@
 """Pods that can't be placed whatever node it is: what they refer to is missing, or they ask for too much."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,45 +21,46 @@ from bosket.api.core import (
     VolumeProjection,
 )
 from bosket.api.keys import SHARED_GPU_CONFIG_MAP_ANNOTATION
-from bosket.api.object import ObjectMeta
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.testing.build import node, pod, pod_group, queue
+from bosket.scheduler.model.decisions import Decisions
+from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
 
 
-def one(*objects):
+def one(*objects: KubeObject) -> Decisions:
     return decided(queue("q"), pod_group("g"), *objects)
 
 
-def member(name="g-0"):
+def member(name: str = "g-0") -> PodBuilder:
     return pod(name).cpu("1").of_group("g")
 
 
-def config_map(name, namespace="default"):
+def config_map(name: str, namespace: str = "default") -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace))
 
 
-def by_variable(name, optional=None):
+def by_variable(name: str, optional: bool | None = None) -> PodBuilder:
     source = EnvVarSource(configMapKeyRef=ConfigMapKeySelector(key="k", name=name, optional=optional))
     return member().with_container(env=(EnvVar(name="A", valueFrom=source),))
 
 
-def by_environment(name, optional=None):
+def by_environment(name: str, optional: bool | None = None) -> PodBuilder:
     return member().with_container(
         envFrom=(EnvFromSource(configMapRef=ConfigMapEnvSource(name=name, optional=optional)),)
     )
 
 
-def mounted(volume):
+def mounted(volume: Volume) -> PodBuilder:
     return member().with_spec(volumes=(volume,)).with_container(volumeMounts=(VolumeMount(name="v", mountPath="/v"),))
 
 
-def by_volume(name, optional=None):
+def by_volume(name: str, optional: bool | None = None) -> PodBuilder:
     return mounted(Volume(name="v", configMap=ConfigMapVolumeSource(name=name, optional=optional)))
 
 
-def by_projection(name, optional=None):
+def by_projection(name: str, optional: bool | None = None) -> PodBuilder:
     source = VolumeProjection(configMap=ConfigMapProjection(name=name, optional=optional))
     return mounted(Volume(name="v", projected=ProjectedVolumeSource(sources=(source,))))
 
@@ -66,7 +69,7 @@ def by_projection(name, optional=None):
 
 
 @pytest.mark.parametrize("refer", [by_variable, by_environment, by_volume, by_projection])
-def test_a_config_map_that_is_missing_holds_the_pod_back(refer) -> None:
+def test_a_config_map_that_is_missing_holds_the_pod_back(refer: Callable[..., Any]) -> None:
     wanting = refer("settings").build()
     reported = reasons(one(node("n"), wanting))["g"]
     expected = (
@@ -138,7 +141,7 @@ def test_a_config_map_may_come_and_go() -> None:
         ),
     ],
 )
-def test_a_request_that_is_larger_than_every_node_is_told_with_numbers(wanting, expected) -> None:
+def test_a_request_that_is_larger_than_every_node_is_told_with_numbers(wanting: PodBuilder, expected: str) -> None:
     reported = reasons(one(node("n1"), node("n2", gpus=4), wanting.of_group("g").build()))["g"]
     assert f"MaxNodePoolResources: {expected}" in reported
 

@@ -3,19 +3,22 @@
 import pytest
 
 from bosket.api.core import Container, ContainerPort
-from bosket.testing.build import node, pod, pod_group, queue
+from bosket.api.core.pod import Pod
+from bosket.api.object import KubeObject
+from bosket.scheduler.model.decisions import Decisions
+from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, placements, reasons
 
 
-def port(number, protocol="", address="", inside=80):
+def port(number: int, protocol: str = "", address: str = "", inside: int = 80) -> ContainerPort:
     return ContainerPort(containerPort=inside, hostPort=number, protocol=protocol, hostIP=address)
 
 
-def taking(name, *ports):
+def taking(name: str, *ports: ContainerPort) -> PodBuilder:
     return pod(name).cpu("1").with_container(ports=ports)
 
 
-def one(*objects):
+def one(*objects: KubeObject) -> Decisions:
     return decided(queue("q"), pod_group("g"), *objects)
 
 
@@ -49,7 +52,7 @@ def test_a_port_that_is_taken_is_the_reason() -> None:
         (port(80, address="10.0.0.1"), port(80, address="0.0.0.0"), True),
     ],
 )
-def test_ports_clash_by_number_protocol_and_address(taken, wanted, clash) -> None:
+def test_ports_clash_by_number_protocol_and_address(taken: ContainerPort, wanted: ContainerPort, clash: bool) -> None:
     there = taking("there", taken).running_on("n1").build()
     decisions = one(node("n1"), there, taking("g-0", wanted).of_group("g").build())
     assert placements(decisions) == ({} if clash else {"g-0": "n1"})
@@ -66,7 +69,7 @@ def test_a_pod_that_is_being_deleted_still_has_its_port() -> None:
 
 
 def test_sidecars_take_ports_and_ordinary_init_containers_do_not() -> None:
-    def beside(policy):
+    def beside(policy: str | None) -> Pod:
         sidecar = Container(name="side", restartPolicy=policy, ports=(port(80),))
         return pod("there").with_spec(initContainers=(sidecar,)).running_on("n1").build()
 

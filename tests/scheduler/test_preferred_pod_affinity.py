@@ -1,7 +1,12 @@
 """Pods that would rather be near others, or away from them: the plugin podaffinity."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from bosket.api.core.affinity import Affinity
+from bosket.api.core.pod import Pod
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.plugins.podaffinity import PodAffinityScore
 from bosket.testing.build import node, pod, pod_group, queue
@@ -12,16 +17,16 @@ ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 DEFAULT = Configuration()
 
 
-def one(*objects, hard_weight="1"):
+def one(*objects: Pod | Sequence[KubeObject], hard_weight: str = "1") -> dict[str, str]:
     plugins = (*DEFAULT.plugins, PluginChoice("podaffinity", {"hardPodAffinityWeight": hard_weight}))
     return placements(decided(queue("q"), pod_group("g"), *objects, configuration=Configuration(plugins=plugins)))
 
 
-def member(affinity=None, app="web"):
+def member(affinity: Affinity | None = None, app: str = "web") -> Pod:
     return pod("g-0").cpu("1").of_group("g").label("app", app).with_spec(affinity=affinity).build()
 
 
-def there(name, node_name, app="db", affinity=None):
+def there(name: str, node_name: str, app: str = "db", affinity: Affinity | None = None) -> Pod:
     return pod(name).label("app", app).with_spec(affinity=affinity).running_on(node_name).build()
 
 

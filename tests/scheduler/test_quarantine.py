@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import KubeObject
 from bosket.cli.main import main
+from bosket.runtime.service import Environment
 from bosket.scheduler import loop
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.faults import culprits
@@ -491,7 +492,7 @@ async def test_the_loop_goes_on_and_says_what_is_left_out(trouble: list[Trouble]
     options = Options(configuration=POISONED, failed_snapshots=tmp_path)
     pages = {}
 
-    def scheduler(env):
+    def scheduler(env: Environment) -> loop.Scheduler:
         made = loop.service(env, options)
         pages["left"] = env.local_pages
         return made

@@ -1,5 +1,7 @@
 """Limits and quotas at every level of the queue tree, whose turn it is, and queues that can't be used."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from bosket.api.kai import Queue, QueueResource
@@ -26,7 +28,7 @@ def test_a_queue_never_gets_more_than_its_limit() -> None:
 def test_a_queue_without_a_limit_has_none_and_one_of_0_lets_nothing_run() -> None:
     """As in KAI's documentation of shards: a quota of GPUs, and not a word of CPU and memory."""
 
-    def written(name, spec):
+    def written(name: str, spec: Mapping[str, dict[str, dict[str, int]] | int | str]) -> Queue:
         return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
 
     top = written("top", {"priority": 100, "resources": {"gpu": {"quota": -1}}})

@@ -6,7 +6,9 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -52,13 +54,15 @@ from bosket.api.core import (
     VolumeProjection,
 )
 from bosket.api.core.container import ExecAction
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, SubGroup
-from bosket.api.object import ManagedFieldsEntry, ObjectKey, ObjectMeta
+from bosket.api.object import KubeObject, ManagedFieldsEntry, ObjectKey, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube import volume
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.recording import redaction
 from bosket.scheduler.recording.object_lists import LISTS
@@ -76,7 +80,7 @@ def written(state: ClusterState, configuration: Configuration | None = None, now
     return zipped(take(state, OPTIONS, configuration or Configuration(), now))
 
 
-def outcome(snapshot):
+def outcome(snapshot: Snapshot) -> tuple[dict[str, Any], list[str]]:
     decisions = decide(snapshot, Configuration())
     return answer(snapshot, decisions), [each.text for each in decisions.waiting]
 
@@ -89,7 +93,7 @@ def request(name: str, to: str, phase: str = "") -> BindRequest:
     )
 
 
-def with_init_container(made, cpu: str, *, sidecar: bool):
+def with_init_container(made: Pod, cpu: str, *, sidecar: bool) -> Pod:
     extra = Container(
         name="init",
         resources=ResourceRequirements(requests={"cpu": cpu}),
@@ -98,7 +102,7 @@ def with_init_container(made, cpu: str, *, sidecar: bool):
     return replace(made, spec=replace(made.spec, initContainers=(extra,), overhead={"memory": "1Gi"}))
 
 
-def bound_to_zone(made, zone: str):
+def bound_to_zone(made: Pod, zone: str) -> Pod:
     term = NodeSelectorTerm(matchExpressions=(NodeSelectorRequirement(key="zone", operator="In", values=(zone,)),))
     required = NodeSelector(nodeSelectorTerms=(term,))
     affinity = Affinity(nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required))
@@ -106,7 +110,7 @@ def bound_to_zone(made, zone: str):
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     nodes = []
     for number, (gpus, zone, taint) in enumerate(
         draw(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("xy"), st.booleans()), min_size=1, max_size=5))
@@ -155,7 +159,9 @@ def clusters(draw):
 
 @given(clusters(), st.integers(0, 3), st.booleans())
 @settings(max_examples=120, deadline=None)
-def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assumed, held) -> None:
+def test_the_same_is_decided_from_the_file_as_from_the_live_state(
+    objects: Sequence[KubeObject], assumed: int, held: bool
+) -> None:
     state = state_of(objects)
     waiting = decide(state.snapshot(NOW), Configuration()).binds
     for bind in waiting[:assumed]:  # decided, and not yet written
@@ -240,7 +246,7 @@ SECRET = "hunter2"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def secretive_pod():
+def secretive_pod() -> Pod:
     """A pod that has something to hide wherever a pod can."""
     container = Container(
         name="main",
@@ -295,7 +301,7 @@ def secretive_pod():
     )
 
 
-def secretive_storage():
+def secretive_storage() -> list[KubeObject]:
     """What the pod refers to, with something to hide as well."""
     meta = ObjectMeta(name="the-claim", namespace="default", annotations={"pv.kubernetes.io/bind-completed": "yes"})
     csi = CSIPersistentVolumeSource(driver="d", volumeHandle="h", volumeAttributes={"password": SECRET})
@@ -322,7 +328,7 @@ def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides() -> None:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name) -> None:
+def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name: str) -> None:
     reported = {"example.com/token": SECRET, "user": SECRET, "kai.scheduler/top-owner-metadata": SECRET}
     kept = {"kai.scheduler/last-start-timestamp": "2025-01-01T00:00:00Z", "gpu-fraction": "0.5", "bosket.dev/x": "1"}
     kind, meta = LISTS[name].kind, ObjectMeta(name="a", annotations={**reported, **kept})
@@ -398,7 +404,7 @@ LEFT_OUT_OF_STATUS = frozenset(
     ],
 )
 def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(
-    struct: type[msgspec.Struct], kept, left_out
+    struct: type[msgspec.Struct], kept: set[str] | tuple[str, ...], left_out: frozenset[str]
 ) -> None:
     """Who adds a field to the Struct is asked here whether a decision may rest on it."""
     known = {field.name for field in fields(struct)}

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import logging
 import os
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from bosket.api.coordination import Lease
 from bosket.api.core import ConfigMap, Namespace, Pod
 from bosket.api.kai import BindRequest, PodGroup
-from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta, OwnerReference
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.kube.transport import Request, Response, Stream, Transport
@@ -27,9 +28,10 @@ from bosket.runtime.service import Environment
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.io.apply import Applier
-from bosket.scheduler.loop import service
+from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.model.nomination import NominatedPod, Nomination
 from bosket.scheduler.options import Options
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.own.memory import (
     MOST_BYTES,
     NO_MEMORY,
@@ -57,7 +59,7 @@ FORGETFUL = 14
 HOME, MEMORY_NAME = "kai-scheduler", "kai-scheduler-memory"
 
 
-def scheduler(env):
+def scheduler(env: Environment) -> Scheduler:
     return service(env, Options())
 
 
@@ -66,13 +68,13 @@ def scheduler(env):
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 4, deadline=None)
-def test_random_clusters_come_to_rest_though_their_scheduler_is_killed_again_and_again(seed) -> None:
+def test_random_clusters_come_to_rest_though_their_scheduler_is_killed_again_and_again(seed: int) -> None:
     follow(seed, restarts=True)
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=CLUSTERS // 8, deadline=None)
-def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed) -> None:
+def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed: int) -> None:
     follow(seed, varied=True, restarts=True)
 
 
@@ -157,7 +159,7 @@ async def kept(rig: Rig) -> Memory | None:
     return decode(base64.b64decode(found[0].binaryData["memory"])) if found else None
 
 
-async def high_starts(rig: Rig):
+async def high_starts(rig: Rig) -> bool:
     await end_what_goes(rig)
     return "high-0" in await requests(rig)
 
@@ -235,7 +237,9 @@ async def test_a_scheduler_that_evicts_nobody_writes_no_memory() -> None:
 
 
 @pytest.mark.looptime
-async def test_evictions_wait_for_a_server_that_can_not_write_and_not_for_one_that_will_not(caplog) -> None:
+async def test_evictions_wait_for_a_server_that_can_not_write_and_not_for_one_that_will_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rig = await a_cluster(1)
     transport = FaultyTransport(rig.server.transport())
     transport.add(refuse(matching("POST", "/configmaps"), 500, times=3))
@@ -282,7 +286,7 @@ async def test_a_write_that_was_refused_is_tried_again_though_nothing_more_chang
         assert tried == 6
 
 
-def applier_of(rig, state, transport=None):
+def applier_of(rig: Rig, state: ClusterState, transport: Meddling | None = None) -> Applier:
     client = Client(transport or rig.server.transport(), clock=rig.clock)
     env = Environment(
         client=client,
@@ -296,7 +300,7 @@ def applier_of(rig, state, transport=None):
     )  # fmt: skip
 
 
-def memory_map(memory):
+def memory_map(memory: Memory) -> ConfigMap:
     data = {"memory": base64.b64encode(encode(memory)).decode()}
     return ConfigMap(metadata=ObjectMeta(name=MEMORY_NAME, namespace=HOME), binaryData=data)
 
@@ -344,11 +348,11 @@ async def test_nothing_is_written_while_the_memory_is_read() -> None:
 # ── what is taken over, and what isn't ──
 
 
-def key(name):
+def key(name: str) -> ObjectKey:
     return ObjectKey("default", name)
 
 
-def objects(*, gpus=1, generation=0, priority=90, uid=None):
+def objects(*, gpus: int = 1, generation: int = 0, priority: int = 90, uid: str | None = None) -> list[KubeObject]:
     low = pod("low-0").of_group("low").gpu(1).running_on("n1").build()
     if uid is not None:
         low = msgspec.structs.replace(low, metadata=msgspec.structs.replace(low.metadata, uid=uid))
@@ -366,7 +370,7 @@ def objects(*, gpus=1, generation=0, priority=90, uid=None):
     ]
 
 
-def remembered(state=None):
+def remembered(state: ClusterState | None = None) -> Memory:
     """What is remembered after `high` was given the place of `low`."""
     state = state or state_of(objects())
     decisions = decide(state.snapshot(NOW), Configuration())
@@ -401,7 +405,9 @@ def test_all_of_it_is_taken_over_by_a_state_that_sees_the_same_and_evictions_are
     ],
     ids=["another victim", "another generation", "no job", "no pod that waits", "long ago"],
 )
-def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_decided(seen, later) -> None:
+def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_decided(
+    seen: Sequence[KubeObject], later: float
+) -> None:
     state = state_of(seen)
     assert state.restore(remembered(), NOW + later) == ()
     nominations = [
@@ -417,7 +423,7 @@ def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_de
     [objects(gpus=2), objects(priority=91), [*objects(), queue("new")], objects(generation=7)],
     ids=["node", "priority", "queue", "job"],
 )
-def test_preemptions_are_void_when_the_situation_changed_while_nobody_looked(seen) -> None:
+def test_preemptions_are_void_when_the_situation_changed_while_nobody_looked(seen: Sequence[KubeObject]) -> None:
     assert remembered().preemptions
     state = state_of(seen)
     state.restore(remembered(), NOW + 1)
@@ -463,7 +469,7 @@ def test_refusals_and_failed_bindings_go_on_counting_and_only_for_the_same_pods(
 
 @given(st.binary(max_size=200))
 @settings(max_examples=50, deadline=None)
-def test_garbage_is_never_taken_for_a_memory(garbage) -> None:
+def test_garbage_is_never_taken_for_a_memory(garbage: bytes) -> None:
     with pytest.raises(UnreadableMemory):
         decode(garbage)
     whole = bytearray(encode(remembered()))
@@ -481,10 +487,10 @@ def test_a_memory_of_another_version_is_not_read() -> None:
 def test_however_much_there_is_to_remember_it_fits_into_a_config_map() -> None:
     """What is served first is kept the longest, and no nomination stays of whose victims nothing is known."""
 
-    def uid(*number):
+    def uid(*number: int) -> str:
         return base64.b16encode(repr(number).encode() * 7).decode()[:36] + os.urandom(9).hex()
 
-    def nomination(number):
+    def nomination(number: int) -> Nomination:
         pods = tuple((ObjectKey("ns", f"v{number}-{i}"), uid(number, i)) for i in range(40))
         places = tuple(NominatedPod(ObjectKey("ns", f"p{number}-{i}"), uid(i, number), f"n{i}") for i in range(40))
         return Nomination(ObjectKey("ns", f"j{number}"), uid(number), 1, places, pods)

@@ -1,9 +1,14 @@
 """The rules that property tests rest on notice a decision that breaks them; otherwise green would mean nothing."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
+from bosket.api.core.node import Node
 from bosket.api.kai import SubGroup
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.testing.build import cordoned, gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler import rules
@@ -18,7 +23,7 @@ FULL = (
 )
 
 
-def binds(snapshot, *names, node="n"):
+def binds(snapshot: Snapshot, *names: str, node: str = "n") -> Decisions:
     """Decisions that bind these pods, whatever the scheduler would say."""
     tasks = {task.key.name: (task, job) for job in snapshot.jobs.values() for task in job.tasks}
     return Decisions(tuple(Bind(*tasks[name], node) for name in names))
@@ -35,7 +40,7 @@ def binds(snapshot, *names, node="n"):
         (rules.pods_decided_on_wrongly, ["g-0", "g-0"], "default/g-0 is placed, and has a place or wants none"),
     ],
 )
-def test_too_much(rule, bound, text) -> None:
+def test_too_much(rule: Callable[..., Any], bound: Sequence[str], text: str) -> None:
     snapshot = snapshot_of(*FULL)
     found = list(rule(snapshot, binds(snapshot, *bound)))
     assert found
@@ -96,7 +101,7 @@ def test_a_job_that_got_nothing_and_is_told_nothing() -> None:
     ("spoiled", "text"),
     [(cordoned(node("n")), "cordoned"), (tainted(node("n"), "t"), "taint"), (node("n", zone="b"), "other labels")],
 )
-def test_nodes_that_refuse(spoiled, text) -> None:
+def test_nodes_that_refuse(spoiled: Node, text: str) -> None:
     picky = pod("g-0").of_group("g").only_on("zone", "a").build()
     snapshot = snapshot_of(spoiled, queue("q"), pod_group("g"), picky)
     found = " ".join(rules.pods_on_nodes_that_refuse_them(snapshot, binds(snapshot, "g-0")))
@@ -111,13 +116,13 @@ def test_a_pod_that_is_not_pending() -> None:
     ]
 
 
-def evictions(snapshot, *names, action="reclaim"):
+def evictions(snapshot: Snapshot, *names: str, action: str = "reclaim") -> Decisions:
     """Decisions that evict these pods."""
     tasks = {task.key.name: (task, job) for job in snapshot.jobs.values() for task in job.tasks}
     return Decisions(tuple(Eviction(*tasks[name], "n", action, None) for name in names))
 
 
-def running_gang(**group):
+def running_gang(**group: Any) -> Snapshot:
     members = [pod(f"g-{number}").gpu(1).of_group("g").running_on("n").build() for number in range(3)]
     return snapshot_of(node("n"), queue("q"), pod_group("g", min_member=2, **group), members)
 
@@ -141,7 +146,7 @@ def test_victims_that_are_not_preemptible_or_not_there() -> None:
     ]
 
 
-def places_taken(snapshot, *pairs):
+def places_taken(snapshot: Snapshot, *pairs: str) -> Decisions:
     """Decisions by which the first of each pair evicts the second."""
     jobs = {job.key.name: job for job in snapshot.jobs.values()}
     tasks = {name: next(iter(job.tasks)) for name, job in jobs.items()}
@@ -150,13 +155,13 @@ def places_taken(snapshot, *pairs):
     )
 
 
-def jobs_on_one_node(*names):
+def jobs_on_one_node(*names: str) -> Snapshot:
     running = [pod(f"{name}-0").of_group(name).gpu(1).running_on("n").build() for name in names]
     return snapshot_of(node("n"), queue("q"), [pod_group(name) for name in names], running)
 
 
 @pytest.mark.parametrize("pairs", [["ba", "ab"], ["ba", "cb", "ac"]], ids=["two jobs", "through a third"])
-def test_jobs_that_take_the_place_of_one_another_in_different_cycles(pairs) -> None:
+def test_jobs_that_take_the_place_of_one_another_in_different_cycles(pairs: Sequence[str]) -> None:
     story, snapshot = Story(), jobs_on_one_node(*"abc")
     for pair in pairs:
         assert story.circle() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def answers(*objects: KubeObject | Iterable[KubeObject], now: float = NOW) -> di
     return {key.name: answer for key in snapshot.jobs if (answer := told.about(key)) is not None}
 
 
-def running(name: str, on: str, gpus: int, **group: object) -> list[KubeObject]:
+def running(name: str, on: str, gpus: int, **group: Any) -> list[KubeObject]:
     return job(name, gpus=gpus, on=on, **group)
 
 

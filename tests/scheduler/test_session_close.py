@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import ClassVar, Never
+from typing import Any, ClassVar, Never
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,23 +26,23 @@ class Listens:
 
     reported: ClassVar[list] = []
 
-    def __init__(self, arguments) -> None:
+    def __init__(self, arguments: Any) -> None:
         self.name = arguments.get("name", "")
 
-    def open(self, session) -> None:
+    def open(self, session: Any) -> None:
         self.session = session
 
-    def close(self, snapshot, decisions) -> None:
+    def close(self, snapshot: Any, decisions: Any) -> None:
         self.reported.append((self.name, snapshot, decisions))
 
 
 class Fails(Listens):
-    def close(self, snapshot, decisions) -> Never:
+    def close(self, snapshot: Any, decisions: Any) -> Never:
         raise ZeroDivisionError("division by zero")
 
 
 class Meddles(Listens):
-    def close(self, snapshot, decisions) -> None:
+    def close(self, snapshot: Any, decisions: Any) -> None:
         for change in (
             lambda: setattr(decisions, "operations", ()),
             lambda: decisions.fair_share.update(q=(0.0, 0.0, 0.0)),
@@ -55,13 +55,13 @@ class Meddles(Listens):
 
 
 @pytest.fixture(autouse=True)
-def plugins(monkeypatch) -> None:
-    monkeypatch.setattr(Listens, "told", [])
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listens, "reported", [])
     for plugin in (Listens, Fails, Meddles):
         monkeypatch.setitem(BUILT_IN, plugin.__name__.lower(), plugin)
 
 
-def choosing(*names):
+def choosing(*names: Any) -> Any:
     return Configuration(plugins=(*Configuration().plugins, *(PluginChoice(name, {"name": name}) for name in names)))
 
 
@@ -98,7 +98,7 @@ def test_the_time_that_it_takes_is_measured_as_kai_does_and_failures_are_counted
 
 
 @pytest.mark.looptime
-async def test_the_running_scheduler_says_in_its_log_which_plugin_failed(caplog) -> None:
+async def test_the_running_scheduler_says_in_its_log_which_plugin_failed(caplog: Any) -> None:
     rig = await make_rig([node("n1", gpus=1), queue("q"), pod_group("g", namespace=NAMESPACE)])
     await rig.apply(*gang("g", 1, namespace=NAMESPACE))
     with caplog.at_level(logging.WARNING):

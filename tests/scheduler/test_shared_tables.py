@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ KEYS = st.integers(0, 40)
 CHANGES = st.lists(st.tuples(st.sampled_from(("put", "drop", "freeze")), KEYS, st.integers(0, 3)), max_size=120)
 
 
-def same(table, wanted, probe) -> None:
+def same(table: Mapping[int, int] | shared.Layers, wanted: Mapping[int, int], probe: range) -> None:
     assert dict(table) == dict(table.items()) == wanted
     assert sorted(table.values()) == sorted(wanted.values())
     assert list(table) == [key for key, _ in table.items()]
@@ -24,7 +26,9 @@ def same(table, wanted, probe) -> None:
 
 
 @given(CHANGES, st.integers(0, 8), st.integers(0, 12), st.integers(0, 30))
-def test_tables_handed_out_stay(changes, small, most_changes, filled) -> None:
+def test_tables_handed_out_stay(
+    changes: Sequence[tuple[str, int, int]], small: int, most_changes: int, filled: int
+) -> None:
     """Whatever is copied as a whole, kept beside the table, or merged."""
     before = shared.SMALL, shared.MOST_CHANGES
     shared.SMALL, shared.MOST_CHANGES = small, most_changes  # type: ignore[misc]

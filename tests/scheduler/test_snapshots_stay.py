@@ -161,7 +161,7 @@ def carry_out(state: ClusterState, now: float) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.integers(10, 60))
-def test_older_snapshots_keep_their_contents_and_give_the_same_decisions(seed, count) -> None:
+def test_older_snapshots_keep_their_contents_and_give_the_same_decisions(seed: int, count: int) -> None:
     state = ClusterState()
     taken: list[tuple[Snapshot, dict[str, Any], bytes]] = []
     for number, event in enumerate(events(seed, count)):
@@ -176,7 +176,7 @@ def test_older_snapshots_keep_their_contents_and_give_the_same_decisions(seed, c
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32))
-def test_snapshots_are_decided_on_in_a_thread_while_the_state_changes(seed) -> None:
+def test_snapshots_are_decided_on_in_a_thread_while_the_state_changes(seed: int) -> None:
     """The same decisions as on a snapshot that nobody disturbed, from a memory of verdicts that both threads use."""
     state = ClusterState()
     happening = list(events(seed, 40))
@@ -268,7 +268,7 @@ def amounts(snapshot: Snapshot) -> dict[str, Any]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(10, 80), st.integers(1, 9))
-def test_a_state_that_followed_events_equals_one_made_anew(seed, count, apart) -> None:
+def test_a_state_that_followed_events_equals_one_made_anew(seed: int, count: int, apart: int) -> None:
     """However many events there are between two snapshots, nodes, queues and jobs are as if they had been counted from
     nothing."""
     state = ClusterState()

@@ -1,18 +1,23 @@
 """Whatever a statement does can be undone exactly, and views of nodes follow it exactly."""
 
+from collections.abc import Sequence
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework import class_view
 from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.devices import choose_devices
+from bosket.scheduler.framework.ledger import NodeLedger
+from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 
@@ -33,7 +38,7 @@ gangs = st.lists(
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     nodes = [
         node(f"n{i}", gpus=gpus, gpu_memory=4096 * (1 + i % 2))
         for i, gpus in enumerate(draw(st.lists(st.integers(0, 8), min_size=1, max_size=6)))
@@ -56,7 +61,7 @@ def clusters(draw):
     return [*nodes, *queues, *groups, *pods]
 
 
-def accounts(session):
+def accounts(session: Session) -> tuple[Any, ...]:
     """Everything that a statement may change, byte for byte."""
     queues = session.queues
     return (
@@ -69,7 +74,7 @@ def accounts(session):
     )
 
 
-def devices(session, task, row):
+def devices(session: Session, task: Task, row: int) -> tuple[str, ...]:
     """Those that the scheduler would choose."""
     if task.pod_class.share is None:
         return ()
@@ -78,7 +83,7 @@ def devices(session, task, row):
 
 @given(clusters(), st.integers(0, 20), st.integers(0, 20))
 @settings(max_examples=100, deadline=None)
-def test_undo_restores_everything_to_the_bit(objects, keep, evict) -> None:
+def test_undo_restores_everything_to_the_bit(objects: Sequence[KubeObject], keep: int, evict: int) -> None:
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, Configuration())
     jobs = session.jobs.candidates()
@@ -134,7 +139,7 @@ def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all() -> Non
 
 
 @pytest.mark.parametrize("all_at_once", [False, True])
-def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_undone(all_at_once) -> None:
+def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_undone(all_at_once: bool) -> None:
     """A pod that loses a place which it was only promised leaves a debt on the node while that is in effect."""
     objects = [node("n0", gpus=1), queue("a"), pod_group("old", queue="a"), pod_group("g", queue="a")]
     objects += [pod("p").of_group("old").gpu(1).running_on("n0").build(), pod("q").of_group("g").gpu(1).build()]
@@ -163,7 +168,9 @@ def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_un
 
 @given(clusters(), st.lists(st.booleans(), min_size=8, max_size=8), st.sampled_from([0, class_view.FEW_ROWS]))
 @settings(max_examples=100, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows) -> None:
+def test_a_view_kept_by_columns_equals_one_made_anew(
+    objects: Sequence[KubeObject], kept: Sequence[bool], few_rows: int
+) -> None:
     """Also when what was placed is taken back; whether columns are renewed one by one or together."""
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
@@ -181,7 +188,7 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows) ->
 
 @given(clusters(), st.integers(0, 6))
 @settings(max_examples=100, deadline=None)
-def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects, back) -> None:
+def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects: Sequence[KubeObject], back: int) -> None:
     """What they take, from nodes and from queues, how many have room, and what is there when some are taken back."""
     snapshot = snapshot_of(objects)
     at_once, one_by_one = (open_session(snapshot, Configuration()) for _ in range(2))
@@ -207,5 +214,5 @@ def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects, b
         assert job.next_tasks() == same.next_tasks()
 
 
-def fits_now(ledger, task, row):
+def fits_now(ledger: NodeLedger, task: Task, row: int) -> bool:
     return ledger.fits(task.pod_class, row) and ledger.fits_idle(task.pod_class, row)

@@ -1,28 +1,33 @@
 """Pods that must be spread evenly over zones, racks or hosts."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from bosket.api.object import LabelSelector
-from bosket.testing.build import node, pod, pod_group, queue, tainted
+from bosket.api.core.affinity import TopologySpreadConstraint
+from bosket.api.core.pod import Pod
+from bosket.api.object import KubeObject, LabelSelector
+from bosket.scheduler.model.decisions import Decisions
+from bosket.testing.build import PodBuilder, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, decided, placements, reasons
 from tests.scheduler.affinity import HOST, spread
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 
 
-def web(name="g-0"):
+def web(name: str = "g-0") -> PodBuilder:
     return pod(name).cpu("1").label("app", "web")
 
 
-def running(*nodes):
+def running(*nodes: str) -> list[Pod]:
     return [web(f"r{number}").running_on(name).build() for number, name in enumerate(nodes)]
 
 
-def one(*objects):
+def one(*objects: KubeObject | Sequence[KubeObject]) -> Decisions:
     return decided(queue("q"), pod_group("g"), *objects)
 
 
-def member(*constraints, name="g-0"):
+def member(*constraints: TopologySpreadConstraint, name: str = "g-0") -> Pod:
     return web(name).of_group("g").with_spec(topologySpreadConstraints=constraints).build()
 
 
@@ -91,14 +96,16 @@ def test_fewer_domains_than_the_minimum_count_as_if_one_were_empty() -> None:
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("Honor", {"g-0": "a1"}), ("Ignore", {}), (None, {"g-0": "a1"})])
-def test_nodes_that_the_pod_does_not_want_are_left_out_of_the_count_unless_ignored(policy, expected) -> None:
+def test_nodes_that_the_pod_does_not_want_are_left_out_of_the_count_unless_ignored(
+    policy: str | None, expected: Mapping[str, str]
+) -> None:
     constraint = spread("zone", app="web", nodeAffinityPolicy=policy)
     picky = web().of_group("g").only_on("zone", "a").with_spec(topologySpreadConstraints=(constraint,)).build()
     assert placements(one(ZONES, running("a1"), picky)) == expected
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("Honor", {"g-0": "a1"}), ("Ignore", {}), (None, {})])
-def test_nodes_with_taints_count_unless_they_are_honored(policy, expected) -> None:
+def test_nodes_with_taints_count_unless_they_are_honored(policy: str | None, expected: Mapping[str, str]) -> None:
     nodes = [node("a1", zone="a"), tainted(node("b1", zone="b"), "dedicated")]
     constraint = spread("zone", app="web", nodeTaintsPolicy=policy)
     assert placements(one(nodes, running("a1"), member(constraint))) == expected

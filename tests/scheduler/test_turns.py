@@ -1,5 +1,8 @@
 """Queues take turns by their ranks, which are found again only when something changed."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from bosket.scheduler.configuration.configuration import Configuration
@@ -14,18 +17,18 @@ from bosket.testing.cluster import snapshot_of
 class Waiting:
     """What the jobs of one queue ask for, in GPUs."""
 
-    def __init__(self, *gpus) -> None:
+    def __init__(self, *gpus: int) -> None:
         self.gpus = list(gpus)
 
     def __bool__(self) -> bool:
         return bool(self.gpus)
 
-    def change(self):
+    def change(self) -> tuple[tuple[float, ...], ...]:
         return (float(self.gpus[0]), 0.0, 0.0), NOTHING
 
 
 @pytest.fixture
-def ranked(monkeypatch):
+def ranked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The queues that were ranked, one by one."""
     found = []
     real = QueueRanks.rank
@@ -33,14 +36,14 @@ def ranked(monkeypatch):
     return found
 
 
-def take_turn(turns):
+def take_turn(turns: Turns) -> str:
     row = turns.next()
     turns.leaves[row].gpus.pop(0)
     turns.took(row)
     return turns.tree.queues[row].name
 
 
-def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked) -> None:
+def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked: Sequence[Any]) -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=1), queue("b", quota=8))
     session = open_session(snapshot, Configuration())
     turns = Turns(session, {row: Waiting(*[1] * 50) for row in snapshot.queues.rows.values()})
@@ -49,7 +52,7 @@ def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked) -> None
     assert not ranked
 
 
-def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked) -> None:
+def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked: Sequence[Any]) -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=4), queue("b", quota=8))
     session = open_session(snapshot, Configuration())
     rows = snapshot.queues.rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ START = 1_750_000_000.0 // 3600 * 3600
 CAPACITY = (8.0, 64000.0, 1e12)
 
 
-def store(path: Path | str = "", **params) -> BuiltinUsage:
+def store(path: Path | str = "", **params: Any) -> BuiltinUsage:
     return BuiltinUsage(parameters_from(UsageParams(**params)), str(path))
 
 

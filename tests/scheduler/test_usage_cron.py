@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bosket.api.cron import InvalidCron, parse_cron
+from bosket.api.cron import Cron, InvalidCron, parse_cron
 
 #: A Wednesday.
 NOW = "2026-03-18T14:35:20"
@@ -50,7 +50,7 @@ def at(text: str) -> float:
         ("@YEARLY", "2026-01-01T00:00:00"),
     ],
 )
-def test_the_last_firing_is_the_latest_that_is_not_after_now(expression, last) -> None:
+def test_the_last_firing_is_the_latest_that_is_not_after_now(expression: str, last: str) -> None:
     assert parse_cron(expression).last_firing(at(NOW)) == at(last)
 
 
@@ -84,7 +84,7 @@ def test_the_rarest_day_is_found_across_a_century_without_leap_year() -> None:
         ("@reboot", "'@reboot' has 1 fields"),
     ],
 )
-def test_what_is_wrong_is_named(expression, complaint) -> None:
+def test_what_is_wrong_is_named(expression: str, complaint: str) -> None:
     with pytest.raises(InvalidCron) as error:
         parse_cron(expression)
     assert str(error.value).startswith(complaint)
@@ -100,7 +100,9 @@ FIELDS = st.tuples(
 
 
 @given(FIELDS, st.integers(0, 4_000_000_000))
-def test_a_firing_is_allowed_by_every_field_and_none_comes_between_it_and_now(fields, now) -> None:
+def test_a_firing_is_allowed_by_every_field_and_none_comes_between_it_and_now(
+    fields: tuple[str, ...], now: int
+) -> None:
     cron = parse_cron(" ".join(fields))
     last = cron.last_firing(now)
     assert last <= now
@@ -113,7 +115,7 @@ def test_a_firing_is_allowed_by_every_field_and_none_comes_between_it_and_now(fi
         minute -= timedelta(minutes=1)
 
 
-def fits(cron, time: float) -> bool:
+def fits(cron: Cron, time: float) -> bool:
     moment = datetime.fromtimestamp(time, UTC)
     by_date, by_weekday = moment.day in cron.days, moment.isoweekday() % 7 in cron.weekdays
     either = len(cron.days) < 31 and len(cron.weekdays) < 7

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +35,7 @@ def minutes(*gpus: float, queue: str = "a") -> list[Sample]:
     ]
 
 
-def parts(history: History, seconds: float, now: float, **options) -> dict[str, float]:
+def parts(history: History, seconds: float, now: float, **options: float) -> dict[str, float]:
     found = history.parts(Sliding(seconds), now, resolution_seconds=60.0, **options)
     return {queue: used[0] for queue, used in found.items()}
 
@@ -87,7 +89,7 @@ GAPS = st.sampled_from([17.0, 30.0, 60.0, 61.5, 299.0, 300.0, 900.0])
 
 
 @st.composite
-def histories(draw) -> list[Sample]:
+def histories(draw: st.DrawFn) -> list[Sample]:
     time = START + draw(st.floats(0, 60).map(lambda value: round(value, 3)))
     samples = []
     for gap in draw(st.lists(GAPS, min_size=1, max_size=12)):
@@ -106,14 +108,18 @@ HALF_LIVES = st.sampled_from([None, 100.0, 3600.0])
 
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900), st.sampled_from([15.0, 60.0]))
-def test_the_numbers_are_those_of_step_by_step_evaluation(samples, window, half_life, after, resolution) -> None:
+def test_the_numbers_are_those_of_step_by_step_evaluation(
+    samples: Sequence[Sample], window: Sliding | Tumbling, half_life: float | None, after: float, resolution: float
+) -> None:
     now = round(samples[-1].time + after, 3)
     found = history_of(samples).parts(window, now, resolution_seconds=resolution, half_life_seconds=half_life)
     assert_same(found, step_by_step(samples, window, now, resolution, half_life))
 
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900))
-def test_forgetting_what_is_before_the_window_changes_nothing(samples, window, half_life, after) -> None:
+def test_forgetting_what_is_before_the_window_changes_nothing(
+    samples: Sequence[Sample], window: Sliding | Tumbling, half_life: float | None, after: float
+) -> None:
     now = samples[-1].time + after
     options = {"resolution_seconds": 60.0, "half_life_seconds": half_life}
     history = history_of(samples)
@@ -126,7 +132,9 @@ def test_forgetting_what_is_before_the_window_changes_nothing(samples, window, h
     assert_same(history.parts(Sliding(900.0), now + 1500, **options), later)
 
 
-def step_by_step(samples, window, now, resolution, half_life) -> dict[str, tuple[float, ...]]:
+def step_by_step(
+    samples: Sequence[Sample], window: Sliding | Tumbling, now: float, resolution: float, half_life: float | None
+) -> dict[str, tuple[float, ...]]:
     """What Prometheus does with `sum_over_time((metric)[window:resolution])`, in integers of milliseconds."""
     step = round(resolution * 1000)
     first, end = round(window.start(now) * 1000) // step + 1, round(now * 1000)
@@ -147,7 +155,7 @@ def step_by_step(samples, window, now, resolution, half_life) -> dict[str, tuple
     }
 
 
-def assert_same(found, expected) -> None:
+def assert_same(found: Mapping[str, tuple[float, ...]], expected: Mapping[str, tuple[float, ...]]) -> None:
     assert found.keys() == expected.keys()
     for queue, amounts in found.items():
         assert amounts == pytest.approx(expected[queue], rel=1e-9, abs=1e-12)

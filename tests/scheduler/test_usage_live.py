@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
 from bosket.api.kai import BindRequest, UsageDBConfig, UsageParams
+from bosket.runtime.service import Environment
 from bosket.scheduler import loop
 from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.options import Options
+from bosket.scheduler.usage.history import Sample
 from bosket.scheduler.usage.source import UsageUnavailable
 from bosket.scheduler.usage.stores import FakeUsage
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -23,18 +28,18 @@ pytestmark = pytest.mark.looptime
 class Live:
     """A scheduler with a usage database."""
 
-    def __init__(self, rig: Rig, source, **params: str) -> None:
+    def __init__(self, rig: Rig, source: Broken | FakeUsage | Slow | None, **params: Any) -> None:
         self.rig = rig
         config = UsageDBConfig(clientType="fake", usageParams=UsageParams(**params))
         self._options = Options(configuration=Configuration(usage_db=config), usage_source=source)
         self.cycles = 0
 
-    def __call__(self, env):
+    def __call__(self, env: Environment) -> loop.Scheduler:
         self.env = env
         self.scheduler = loop.service(env, self._options)
         decided = self.scheduler._metrics.decided
 
-        def count(*arguments):
+        def count(*arguments: Decisions | Snapshot | float) -> None:
             self.cycles += 1
             return decided(*arguments)
 
@@ -82,7 +87,7 @@ async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it() ->
         assert live.value("usage_query_latency_milliseconds_sum") == pytest.approx(5000)
 
 
-async def bound(rig: Rig):
+async def bound(rig: Rig) -> list[BindRequest]:
     return (await rig.client.list(BindRequest, NAMESPACE)).items
 
 
@@ -100,7 +105,7 @@ class Slow:
         pass
 
 
-async def test_without_an_answer_scheduling_begins_after_the_wait(caplog) -> None:
+async def test_without_an_answer_scheduling_begins_after_the_wait(caplog: pytest.LogCaptureFixture) -> None:
     rig = await contended()
     live = Live(rig, FakeUsage(failure="no route to host"), waitTimeout="20s")
     async with rig.running(live):
@@ -146,7 +151,7 @@ async def test_while_nothing_waits_usage_changes_without_a_cycle() -> None:
         assert live.usage("a") == pytest.approx(0.4)
 
 
-async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog) -> None:
+async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     source = FakeUsage({"a": (0.75, 0.0, 0.0), "b": (0.25, 0.0, 0.0)})
     rig = await contended()
@@ -188,7 +193,7 @@ async def test_questions_after_a_failure_come_soon_and_then_further_apart() -> N
         assert 10 <= source.asked - early <= 14  # no further apart than the interval, less some jitter
 
 
-async def test_an_answer_that_does_not_come_is_given_up(caplog) -> None:
+async def test_an_answer_that_does_not_come_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     rig = await contended()
     live = Live(rig, Slow(FakeUsage(), seconds=3600), extraParams={"usageQueryTimeout": "7s"}, waitTimeout="10s")
     async with rig.running(live):
@@ -206,14 +211,14 @@ class Broken:
     async def fetch(self, now: float) -> Usage:
         raise KeyError("queue")
 
-    async def record(self, sample) -> None:
+    async def record(self, sample: Sample) -> None:
         raise UsageUnavailable("disk full")
 
     async def aclose(self) -> None:
         pass
 
 
-async def test_a_store_with_a_bug_stops_nobody(caplog) -> None:
+async def test_a_store_with_a_bug_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     rig = await contended()
     async with rig.running(Live(rig, Broken(), waitTimeout="1s")) as task:
         await rig.until(lambda: bound(rig))

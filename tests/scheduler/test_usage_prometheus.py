@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ class Server:
         pass
 
 
-def usage_of(server: Server, **params) -> PrometheusUsage:
+def usage_of(server: Server, **params: Any) -> PrometheusUsage:
     return PrometheusUsage(server, parameters_from(UsageParams(**params)), "prometheus http://p")
 
 
@@ -101,7 +102,9 @@ async def test_a_half_life_fades_both_sides() -> None:
         ({"windowType": "cron", "cronString": "0 15 * * *"}, "6m40s249ms"),
     ],
 )
-async def test_windows_that_began_at_some_time_are_asked_for_as_a_range_that_ends_now(params, span) -> None:
+async def test_windows_that_began_at_some_time_are_asked_for_as_a_range_that_ends_now(
+    params: Mapping[str, str], span: str
+) -> None:
     """2025-06-15 15:06:40.250 is when they are asked for; what was at their very beginning was before them."""
     server = Server()
     await usage_of(server, **params).fetch(NOW)
@@ -147,13 +150,15 @@ async def test_a_resource_that_the_cluster_does_not_have_is_used_by_nobody() -> 
         ({'"cpu"': Response(200, body=b'{"status":"success","data":{"result":[{"metric":{}}]}}')}, "not as a Prom"),
     ],
 )
-async def test_what_is_no_answer_says_why(answers, complaint) -> None:
+async def test_what_is_no_answer_says_why(
+    answers: Mapping[str, Response | TransportError | list[tuple[dict[str, str], str]]], complaint: str
+) -> None:
     with pytest.raises(UsageUnavailable, match=complaint):
         await usage_of(Server(answers)).fetch(NOW)
 
 
 @pytest.mark.parametrize("address", ["prometheus:9090", "http://", "ftp://prometheus", "http://prometheus:x", ""])
-def test_an_address_that_is_none_is_refused_without_repeating_its_password(address) -> None:
+def test_an_address_that_is_none_is_refused_without_repeating_its_password(address: str) -> None:
     with pytest.raises(ConfigurationError, match=r"usageDBConfig\.connectionString") as error:
         connect(address, parameters_from(None))
     assert "secret" not in str(error.value)

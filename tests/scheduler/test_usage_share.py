@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from bosket.api.kai.queue import Queue
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.usage import InvalidUsage, Usage, usage_from_json
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 
 
-def gpu_shares(parts: dict[str, float], k: float = 1.0, *queues, gpus: int = 10) -> dict[str, float]:
+def gpu_shares(parts: dict[str, float], k: float = 1.0, *queues: Queue, gpus: int = 10) -> dict[str, float]:
     """Fair shares of GPUs where every leaf wants all of them."""
     queues = queues or (queue("a", quota=0), queue("b", quota=0))
     parents = {each.spec.parentQueue for each in queues}
@@ -36,7 +40,9 @@ def gpu_shares(parts: dict[str, float], k: float = 1.0, *queues, gpus: int = 10)
         ({"stranger": 1.0}, 1, {"a": 5, "b": 5}),
     ],
 )
-def test_the_weight_of_who_used_much_is_lowered_by_k(parts, k, shares) -> None:
+def test_the_weight_of_who_used_much_is_lowered_by_k(
+    parts: Mapping[str, float], k: int, shares: Mapping[str, int]
+) -> None:
     # 0.5 + k·(0.5 − usage), not below 0, is how strongly a queue pulls; a missing one has used nothing.
     assert gpu_shares(parts, k) == shares
 
@@ -59,7 +65,7 @@ def test_of_an_inner_queue_its_own_usage_counts() -> None:
     assert shares == {"x": 4, "y": 6, "a": 3, "b": 1, "c": 6}
 
 
-def waiting_state():
+def waiting_state() -> ClusterState:
     return state_of([node("n", gpus=1), queue("q"), pod_group("g"), *gang("g", 2)])
 
 
@@ -99,7 +105,7 @@ def test_usage_is_read_from_json() -> None:
         (b'{"a": {"gpu": -1}}', "a.gpu is -1, it must be a part of the cluster, 0 or more"),
     ],
 )
-def test_usage_that_can_not_be_read_is_named(text, complaint) -> None:
+def test_usage_that_can_not_be_read_is_named(text: bytes, complaint: str) -> None:
     with pytest.raises(InvalidUsage) as error:
         usage_from_json(text)
     assert str(error.value).startswith(complaint)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bosket.api.kai import UsageParams
@@ -12,7 +14,7 @@ from bosket.scheduler.configuration.usage_window import Sliding, Tumbling
 NOW = parse_time("2026-03-18T14:35:20Z")  # a Wednesday
 
 
-def begin(**params) -> float:
+def begin(**params: Any) -> float:
     return parameters_from(UsageParams(**params)).window.start(NOW)
 
 
@@ -33,7 +35,7 @@ def test_a_sliding_window_reaches_back_from_now() -> None:
     ("size", "seconds"),
     [("1y", 365 * 86400), ("1w2d3h4m5s", 788645), ("1500ms", 1.5), ("90m", 5400)],
 )
-def test_sizes_are_prometheus_durations(size, seconds) -> None:
+def test_sizes_are_prometheus_durations(size: str, seconds: float) -> None:
     assert begin(windowSize=size) == pytest.approx(NOW - seconds, abs=1e-6)
 
 
@@ -65,5 +67,5 @@ def test_data_is_not_stale_before_it_could_be_fetched_again() -> None:
     ("seconds", "text"),
     [(604800, "1w"), (5400, "1h30m"), (1.5, "1s500ms"), (0.001, "1ms"), (31536060, "1y1m"), (0, "0s")],
 )
-def test_durations_are_written_as_prometheus_reads_them(seconds, text) -> None:
+def test_durations_are_written_as_prometheus_reads_them(seconds: float, text: str) -> None:
     assert format_prometheus_duration(seconds) == text

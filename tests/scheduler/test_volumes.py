@@ -1,10 +1,12 @@
 """Where a pod's volumes let it go."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from bosket.api.core import EphemeralVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, Volume
-from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
+from bosket.api.object import KubeObject, LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.storage import StorageClass
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
@@ -68,7 +70,7 @@ def test_a_volume_that_is_gone_keeps_every_node_away() -> None:
         ([claim(), storage_class(mode="Immediate")], "pod has unbound immediate PersistentVolumeClaims"),
     ],
 )
-def test_claims_that_let_a_pod_run_nowhere_are_the_reason(objects, expected) -> None:
+def test_claims_that_let_a_pod_run_nowhere_are_the_reason(objects: Sequence[KubeObject], expected: str) -> None:
     decisions = one(NODES, volume("disk"), objects, member("data").build())
     assert placements(decisions) == {}
     reported = f"Scheduling conditions were not met for pod default/g-0:\nVolumeBinding: {expected}.\n"
@@ -116,7 +118,7 @@ def test_where_nothing_is_made_a_volume_must_be_there() -> None:
     ],
     ids=["bound", "small", "class", "mode", "access", "promised"],
 )
-def test_a_volume_that_does_not_suit_the_claim_is_none(unsuitable) -> None:
+def test_a_volume_that_does_not_suit_the_claim_is_none(unsuitable: PersistentVolume) -> None:
     assert placements(one(NODES, LOCAL, unsuitable, claim(), member("data").build())) == {}
 
 
@@ -165,7 +167,7 @@ def test_a_claim_of_one_pod_at_a_time_is_not_given_to_two_pods_of_one_cycle() ->
 def test_what_a_pod_waits_for_may_come_in_any_order() -> None:
     state = state_of([queue("q"), pod_group("g"), *NODES, member("data").build()])
 
-    def now():
+    def now() -> dict[str, str]:
         return placements(decide(state.snapshot(NOW), Configuration()))
 
     assert now() == {}

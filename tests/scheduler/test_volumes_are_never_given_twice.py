@@ -1,16 +1,22 @@
 """On random clusters: no volume goes to two claims, no node attaches more than it can, and undo is exact."""
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.kube.volume import demand_of, reaches, suits
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
+from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.bind_request import bind_request_for
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped
@@ -25,7 +31,7 @@ MODES = ("ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")
 SIZES = ("1Gi", "2Gi", "3Gi")
 
 
-def cluster(seed):
+def cluster(seed: int) -> list[KubeObject]:
     """A few nodes, disks that are nearly enough, and pods that share some of their claims."""
     dice = Random(seed)
     nodes = [node(f"n{i}", gpus=0, cpu="4", zone="ab"[i % 2]) for i in range(dice.randint(1, 5))]
@@ -61,7 +67,7 @@ def cluster(seed):
 clusters = st.builds(cluster, st.integers(0, 2**32))
 
 
-def check(objects, decisions) -> None:
+def check(objects: Sequence[KubeObject], decisions: Decisions | type[Any]) -> None:
     """Binds against the objects, by Kubernetes' own rules."""
     by_name = {(type(each).__name__, each.metadata.name): each for each in objects}
     owners, where, attached = {}, {}, {}
@@ -87,7 +93,7 @@ def check(objects, decisions) -> None:
 
 @given(clusters, st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_no_volume_is_given_twice_and_no_node_attaches_too_many(objects, counted) -> None:
+def test_no_volume_is_given_twice_and_no_node_attaches_too_many(objects: Sequence[KubeObject], counted: bool) -> None:
     configuration = configured(*Configuration().actions, schedule_csi_storage=counted)
     decisions = decide(snapshot_of(objects), configuration)
     check(objects, decisions)
@@ -99,7 +105,7 @@ def test_no_volume_is_given_twice_and_no_node_attaches_too_many(objects, counted
 
 @given(clusters)
 @settings(max_examples=60, deadline=None)
-def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects) -> None:
+def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects: Sequence[KubeObject]) -> None:
     """Groups arrive one after the other; nothing of what was decided is carried out yet."""
     groups = [each for each in objects if type(each).__name__ == "PodGroup"]
     state = state_of([each for each in objects if each not in groups])
@@ -113,11 +119,11 @@ def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects) -> N
     check(objects, type("All", (), {"binds": binds}))
 
 
-def ledger_of(session):
+def ledger_of(session: Session) -> VolumeLedger:
     return next((each for each in session.extensions.placement_listeners if isinstance(each, VolumeLedger)), None)
 
 
-def standing(ledger):
+def standing(ledger: VolumeLedger) -> tuple[dict[Any, Any] | set[str], ...]:
     """All that placements change, counters of changes apart."""
     if ledger is None:
         return None
@@ -135,7 +141,7 @@ def standing(ledger):
 
 @given(clusters, st.integers(0, 6), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_undo_gives_everything_back(objects, keep, counted) -> None:
+def test_undo_gives_everything_back(objects: Sequence[KubeObject], keep: int, counted: bool) -> None:
     session = open_session(snapshot_of(objects), configured("allocate", schedule_csi_storage=counted))
     ledger = ledger_of(session)
     before = standing(ledger)
@@ -164,7 +170,7 @@ def test_undo_gives_everything_back(objects, keep, counted) -> None:
 
 @given(clusters, st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted) -> None:
+def test_a_view_kept_by_columns_equals_one_made_anew(objects: Sequence[KubeObject], counted: bool) -> None:
     session = open_session(snapshot_of(objects), configured("allocate", schedule_csi_storage=counted))
     statement = Statement(session)
     for job in session.jobs.candidates():
@@ -179,7 +185,9 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted) -> None:
                 statement.allocate(job, task, kept)
 
 
-def reported(snapshot, configuration):
+def reported(
+    snapshot: Snapshot, configuration: Configuration
+) -> tuple[list[tuple[ObjectKey, str, tuple[tuple, ...]]], list[str]]:
     decisions = decide(snapshot, configuration)
     return sorted((bind.task.key, bind.node, bind.volumes) for bind in decisions.binds), [
         each.text for each in decisions.waiting
@@ -188,7 +196,7 @@ def reported(snapshot, configuration):
 
 @given(clusters, st.integers(0, 3), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_the_same_is_decided_from_a_recording(objects, assumed, counted) -> None:
+def test_the_same_is_decided_from_a_recording(objects: Sequence[KubeObject], assumed: int, counted: bool) -> None:
     configuration = configured(*Configuration().actions, schedule_csi_storage=counted)
     state = state_of(objects)
     for bind in decide(state.snapshot(NOW), configuration).binds[:assumed]:
@@ -200,7 +208,7 @@ def test_the_same_is_decided_from_a_recording(objects, assumed, counted) -> None
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=80, deadline=None)
-def test_a_state_that_has_seen_many_changes_equals_a_new_one(seed) -> None:
+def test_a_state_that_has_seen_many_changes_equals_a_new_one(seed: int) -> None:
     """Objects come in any order, are replaced by others of their name, go and come back."""
     dice = Random(seed)
     objects = cluster(seed)

@@ -1,13 +1,18 @@
 """What pods take from each other: free volumes, room for new ones, and places to attach them."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource, ObjectReference, Pod
+from bosket.api.core.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from bosket.api.object import KubeObject
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.recording.redaction import bare_volume
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.volumes.storage_driver import attachment_of
@@ -31,15 +36,15 @@ TOO_MANY = "node(s) exceed max volume count."
 NO_SPACE = "node(s) did not have enough free storage."
 
 
-def chosen(decisions):
+def chosen(decisions: Decisions) -> dict[str, dict[str, str]]:
     return {bind.task.key.name: dict(bind.volumes) for bind in decisions.binds}
 
 
-def free(name, *zones, **fields):
+def free(name: str, *zones: str, **fields: Any) -> PersistentVolume:
     return volume(name, *zones, phase="Available", **fields)
 
 
-def users(count, *, groups=True):
+def users(count: int, *, groups: bool = True) -> list[KubeObject]:
     """Pods with a claim each."""
     objects = []
     for number in range(count):
@@ -108,7 +113,9 @@ def test_pods_of_one_claim_go_where_its_volume_is() -> None:
 
 
 @pytest.mark.parametrize(("mode", "together"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
-def test_pods_of_one_claim_wait_for_one_volume_on_one_node_if_it_can_be_used_there_alone(mode, together) -> None:
+def test_pods_of_one_claim_wait_for_one_volume_on_one_node_if_it_can_be_used_there_alone(
+    mode: str, together: bool
+) -> None:
     nodes = [node("a1", cpu="1", zone="a"), node("b1", cpu="1", zone="b")]
     pods = [member("data").build(), member("data", name="h-0", group="h").build()]
     decisions = one(nodes, storage_class(), claim("data", modes=(mode,)), pod_group("h"), pods)
@@ -153,7 +160,7 @@ def test_a_pod_waits_for_the_volume_that_is_made_for_another_user_of_its_claim()
 # Places to attach volumes
 
 
-def bound_users(count, node_name=None, start=0):
+def bound_users(count: int, node_name: str | None = None, start: int = 0) -> list[KubeObject]:
     """Pods with a bound claim each."""
     objects = []
     for number in range(start, start + count):
@@ -237,12 +244,12 @@ def test_the_largest_volume_counts_where_the_driver_says_it() -> None:
     [capacity("x", None, "9Gi"), capacity("x", "a", None), capacity("x", "a", "9Gi", storage_class="fast")],
     ids=["no node", "nothing said", "another class"],
 )
-def test_room_for_nobody_is_none(useless) -> None:
+def test_room_for_nobody_is_none(useless: CSIStorageCapacity) -> None:
     assert placements(one(NODES, storage_class(), csi_driver(), useless, claim(), member("data").build())) == {}
 
 
 @pytest.mark.parametrize(("counted", "placed"), [(False, 2), (True, 1)])
-def test_what_is_left_is_counted_down_within_a_cycle_only_if_that_is_asked_for(counted, placed) -> None:
+def test_what_is_left_is_counted_down_within_a_cycle_only_if_that_is_asked_for(counted: bool, placed: int) -> None:
     rooms = [capacity("x", "a", "1536Mi")]
     decisions = decided(
         [queue("q"), *NODES, storage_class(), csi_driver(), *rooms, *users(2)],
@@ -266,7 +273,7 @@ def test_what_pods_that_are_being_bound_have_made_is_counted_too() -> None:
 def test_rooms_come_and_go() -> None:
     state = state_of([queue("q"), pod_group("g"), *NODES, storage_class(), claim(), member("data").build()])
 
-    def now():
+    def now() -> dict[str, str]:
         return placements(decide(state.snapshot(NOW), Configuration()))
 
     assert now() == {"g-0": "a1"}
@@ -283,7 +290,7 @@ def test_rooms_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("in_tree", [False, True])
-def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_mounted(in_tree) -> None:
+def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_mounted(in_tree: bool) -> None:
     secret = "hush"
     disk = volume("disk", driver="example.com/disk")
     source = CSIPersistentVolumeSource(driver="d", volumeHandle="h", volumeAttributes={"key": secret})
@@ -316,7 +323,7 @@ def test_pods_without_claims_are_told_nothing_of_volumes() -> None:
 # Bad input
 
 
-def reported(*objects):
+def reported(*objects: PersistentVolumeClaim) -> str:
     return reasons(one(NODES, LOCAL, free("disk", "a"), *objects, member("data").build()))["g"]
 
 

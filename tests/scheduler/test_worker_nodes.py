@@ -1,9 +1,11 @@
 """Where nodes are kept apart by what they are for, pods with GPUs and pods without go to their own."""
 
 from bosket.api.keys import CPU_WORKER_LABEL, GPU_WORKER_LABEL
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, pod, pod_group, queue
@@ -16,14 +18,14 @@ WITH_GPU = pod("g-0").gpu(1).of_group("g").build()
 WITHOUT = pod("g-0").cpu("1").of_group("g").build()
 
 
-def snapshot(*objects, restricted=True):
+def snapshot(*objects: KubeObject, restricted: bool = True) -> Snapshot:
     state = ClusterState(StateOptions(worker_labels=WorkerLabels() if restricted else None))
     for each in (queue("q"), pod_group("g"), *objects):
         state.put(each)
     return state.snapshot(NOW)
 
 
-def one(*objects, restricted=True):
+def one(*objects: KubeObject, restricted: bool = True) -> Decisions:
     return decide(snapshot(*objects, restricted=restricted), Configuration())
 
 

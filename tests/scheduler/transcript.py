@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from bosket.api.object import KubeObject
+from bosket.scheduler.answers.line import Line
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, known_part
@@ -47,7 +48,9 @@ def snapshot_and_configuration(recording: Json) -> tuple[Snapshot, Configuration
 
 def transcript(snapshot: Snapshot, decisions: Decisions) -> bytes:
     """Everything that was decided, and everything that is made of it."""
-    return msgspec.json.encode([_plain(decisions), answer(snapshot, decisions)])
+    line = Line(snapshot, decisions)
+    order = [line.of(queue) for queue in sorted({each.job.queue for each in decisions.waiting})]
+    return msgspec.json.encode([_plain(decisions), _plain(order), answer(snapshot, decisions)])
 
 
 def decide_recording(recording: Json) -> bytes:
@@ -61,7 +64,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return _plain_record(value, value.__struct_fields__)
     if dataclasses.is_dataclass(value):
-        return _plain_record(value, [field.name for field in dataclasses.fields(value)])
+        # The key by which waiting jobs are sorted shows in their order.
+        return _plain_record(value, [each.name for each in dataclasses.fields(value) if each.name != "job_key"])
     if isinstance(value, Mapping):
         return [[str(key), _plain(each)] for key, each in value.items()]
     if isinstance(value, tuple | list):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import pytest
@@ -11,7 +12,7 @@ from bosket.tools.simulate.chart import Series, draw, ticks
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(queues: dict[str, Series], **options) -> ElementTree.Element:
+def drawn(queues: dict[str, Series], **options: str) -> ElementTree.Element:
     return ElementTree.fromstring(draw(queues, **{"title": "t", "gpus": 8, "window": 3, **options}))
 
 
@@ -55,5 +56,5 @@ def test_many_queues_have_a_legend_of_many_rows() -> None:
         (3, 10, [0, 0.5, 1, 1.5, 2, 2.5, 3]),
     ],
 )
-def test_ticks_are_round_numbers(highest, about, expected) -> None:
+def test_ticks_are_round_numbers(highest: int, about: int, expected: Sequence[float]) -> None:
     assert ticks(highest, about) == expected

@@ -55,7 +55,7 @@ def test_of_equals_who_stands_first_in_the_list_has_the_odd_one() -> None:
 
 
 @pytest.mark.parametrize(("k", "expected"), [(0, (5, 5)), (1, (4, 6)), (5, (0, 10))])
-def test_usage_counts_by_k(k, expected) -> None:
+def test_usage_counts_by_k(k: int, expected: tuple[int, ...]) -> None:
     found = shares(queue("a", usage=0.6), queue("b", usage=0.4), gpus=10, k=k)
     assert (found["a"], found["b"]) == expected
 
@@ -115,7 +115,7 @@ def test_keys_that_nobody_knows_are_reported() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(request_, complaint) -> None:
+def test_what_is_wrong_is_named(request_: str, complaint: str) -> None:
     with pytest.raises(InvalidDocument) as error:
         simulate(request_.encode(), 1.0, fail)
     assert str(error.value).startswith(complaint)

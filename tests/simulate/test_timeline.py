@@ -148,7 +148,7 @@ def test_the_csv_is_kais() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(text, complaint) -> None:
+def test_what_is_wrong_is_named(text: str, complaint: str) -> None:
     with pytest.raises(InvalidDocument) as error:
         read_scenario(text, fail)
     assert str(error.value).startswith(complaint)

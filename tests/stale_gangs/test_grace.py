@@ -1,19 +1,24 @@
 """A gang that runs below its minimum is marked, and goes when its grace is over."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
+from bosket.api.object import KubeObject
+from bosket.scheduler.model.decisions import Decisions
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions
 
 STALE = configured("allocate", "stalegangeviction")
 
 
-def broken(minimum=3, **group):
+def broken(minimum: int = 3, **group: Any) -> list[KubeObject | list[KubeObject]]:
     """A gang of which 2 pods run and nothing else is there."""
     return [node("n1"), queue("q"), job("g", 2, min_member=minimum, on="n1", **group)]
 
 
-def stale_gangs(decisions):
+def stale_gangs(decisions: Decisions) -> list[tuple[str, float, bool]]:
     return [(each.job.key.name, each.since, each.is_due) for each in decisions.stale]
 
 
@@ -48,7 +53,7 @@ def test_then_all_that_runs_of_it_goes_for_nobody_else() -> None:
         ("0s", -1.0, True),
     ],
 )
-def test_a_gangs_own_grace_comes_before_the_default(own, default, goes) -> None:
+def test_a_gangs_own_grace_comes_before_the_default(own: str | None, default: float, goes: bool) -> None:
     decisions = decided(
         *broken(stale_since=NOW - 30, staleness_grace=own),
         configuration=configured("stalegangeviction", default_staleness_grace_seconds=default),
@@ -57,7 +62,7 @@ def test_a_gangs_own_grace_comes_before_the_default(own, default, goes) -> None:
 
 
 @pytest.mark.parametrize("group", [{"staleness_grace": "-1s"}, {}])
-def test_a_negative_grace_is_for_ever(group) -> None:
+def test_a_negative_grace_is_for_ever(group: Mapping[str, Any]) -> None:
     decisions = decided(
         *broken(stale_since=NOW - 1e6, **group),
         configuration=configured("stalegangeviction", default_staleness_grace_seconds=-1.0),

@@ -1,5 +1,8 @@
 """What counts as a gang below its minimum, and when it has recovered."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from bosket.api.kai import SubGroup
@@ -9,7 +12,7 @@ from bosket.testing.cluster import NOW, configured, decided, evictions
 STALE = configured("allocate", "stalegangeviction")
 
 
-def outcome(*objects):
+def outcome(*objects: Any) -> Any:
     decisions = decided(node("n1", gpus=4), queue("q"), *objects, configuration=STALE)
     return [each.job.key.name for each in decisions.stale], [job.key.name for job in decisions.recovered]
 
@@ -57,7 +60,7 @@ def test_a_gang_of_which_a_member_succeeded_is_never_stale() -> None:
 
 
 @pytest.mark.parametrize(("needed", "stale"), [(1, []), (2, ["g"]), (None, ["g"])])
-def test_of_sub_groups_as_many_must_be_complete_as_the_group_asks_for(needed, stale) -> None:
+def test_of_sub_groups_as_many_must_be_complete_as_the_group_asks_for(needed: int | None, stale: Sequence[str]) -> None:
     """`a` is complete, `b` is one short."""
     group = pod_group(
         "g", subgroups=(SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=2)), min_subgroup=needed

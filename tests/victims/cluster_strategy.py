@@ -1,8 +1,12 @@
 """Random clusters with work that runs and work that waits: queues in a tree, priorities, elastic jobs, sub-groups."""
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from bosket.api.kai import SubGroup
+from bosket.api.kai.queue import Queue
+from bosket.api.object import KubeObject
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, configured
 
@@ -13,7 +17,7 @@ EVERYTHING = configured(*ACTIONS)
 
 
 @st.composite
-def queues(draw):
+def queues(draw: st.DrawFn) -> list[Queue]:
     quota, weight = st.sampled_from([-1, 0, 1, 2, 3]), st.sampled_from([0, 1, 2])
     limit = st.sampled_from([-1, -1, -1, 2, 5])
     parents = {"a": "", "b": "", "c": "", "a1": "a", "a2": "a", "b1": "b"}
@@ -35,10 +39,10 @@ def queues(draw):
 class Room:
     """Free GPUs by node, so that what runs fits."""
 
-    def __init__(self, free) -> None:
+    def __init__(self, free: zip) -> None:
         self._free = dict(free)
 
-    def take(self, name, gpus) -> bool:
+    def take(self, name: str, gpus: int) -> bool:
         if self._free[name] < gpus:
             return False
         self._free[name] -= gpus
@@ -46,7 +50,7 @@ class Room:
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> list[KubeObject]:
     """A list of objects."""
     sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
     names = [f"n{i}" for i in range(len(sizes))]
@@ -59,7 +63,7 @@ def clusters(draw):
 
 
 @st.composite
-def jobs(draw, name, nodes, room):
+def jobs(draw: st.DrawFn, name: str, nodes: Sequence[str], room: Room) -> list[KubeObject]:
     """A job, of which some pods run as far as there is room."""
     size, gpus = draw(st.integers(1, 4)), draw(st.integers(0, 2))
     where = [draw(st.sampled_from([*nodes, "elsewhere"])) for _ in range(draw(st.integers(0, size)))]

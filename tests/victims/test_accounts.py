@@ -1,15 +1,23 @@
 """On random clusters: accounts are true after every action, a search that fails leaves no trace, rules are kept."""
 
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bosket.api.object import KubeObject
 from bosket.scheduler.answers.outcome import states
 from bosket.scheduler.decide import decide, open_session, run_action
 from bosket.scheduler.framework.job_order import JobsByQueue
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import QueueLedger
-from bosket.scheduler.model.decisions import Bind, Eviction
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.model.resource import minus, plus
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED
 from bosket.scheduler.solver.order import JobTable
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
@@ -17,7 +25,7 @@ from bosket.testing.cluster import NOW, snapshot_of
 from tests.victims.cluster_strategy import ACTIONS, EVERYTHING, clusters
 
 
-def accounts(session):
+def accounts(session: Session) -> Any:
     """Everything that a statement may change, byte for byte, and where every task stands.
 
     Which of what is free counts as idle is left out: a place that was promised and lost again counts as held.
@@ -30,7 +38,7 @@ def accounts(session):
     )
 
 
-def replayed(snapshot, operations):
+def replayed(snapshot: Any, operations: Any) -> Any:
     """The same accounts, made from the snapshot and what was decided."""
     idle, releasing = snapshot.nodes.idle.copy(), snapshot.nodes.releasing.copy()
     queues = QueueLedger(snapshot)
@@ -54,7 +62,9 @@ def replayed(snapshot, operations):
 
 @given(clusters())
 @settings(max_examples=40)
-def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snapshot(objects) -> None:
+def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snapshot(
+    objects: Sequence[KubeObject],
+) -> None:
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, EVERYTHING)
     for action in ACTIONS:
@@ -70,7 +80,7 @@ def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snap
 
 @given(clusters())
 @settings(max_examples=40)
-def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(objects) -> None:
+def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(objects: Sequence[KubeObject]) -> None:
     snapshot = snapshot_of(objects)
     decisions = decide(snapshot, EVERYTHING)
     check_evictions(decisions)
@@ -78,7 +88,7 @@ def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(obje
     check_nodes(snapshot, decisions)
 
 
-def check_evictions(decisions) -> None:
+def check_evictions(decisions: Decisions) -> None:
     served = {(each.job.key, each.action) for each in decisions.pipelined}
     for each in decisions.evictions:
         if each.action == "stalegangeviction":
@@ -95,7 +105,7 @@ def check_evictions(decisions) -> None:
             assert each.job.queue != each.preemptor.queue
 
 
-def check_gangs(snapshot, decisions) -> None:
+def check_gangs(snapshot: Snapshot, decisions: Decisions) -> None:
     """What had its minimum has it afterwards, or nothing runs of it."""
     ends = states(snapshot, decisions)
     gone = {
@@ -109,7 +119,7 @@ def check_gangs(snapshot, decisions) -> None:
                 assert left == 0 or left >= pod_set.min_available, "a gang was torn apart"
 
 
-def check_nodes(snapshot, decisions) -> None:
+def check_nodes(snapshot: Snapshot, decisions: Decisions) -> None:
     before = snapshot.nodes.idle + snapshot.nodes.releasing
     free = before.copy()
     for each in decisions.operations:
@@ -122,8 +132,8 @@ def check_nodes(snapshot, decisions) -> None:
 
 @given(clusters(), st.randoms(use_true_random=False))
 @settings(max_examples=25)
-def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random) -> None:
-    def outcome(ordered):
+def test_the_order_in_which_objects_are_seen_changes_nothing(objects: Sequence[KubeObject], random: Random) -> None:
+    def outcome(ordered: Sequence[KubeObject]) -> Any:
         decisions = decide(snapshot_of(ordered), EVERYTHING)
         return (
             [(type(each).__name__, each.task.key, each.node) for each in decisions.operations],
@@ -142,7 +152,9 @@ CHARGE = (1.0, 2000.0, 4e9)
 
 @given(clusters(), st.data())
 @settings(max_examples=100)
-def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who_wait(objects, data) -> None:
+def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who_wait(
+    objects: Sequence[KubeObject], data: st.DataObject
+) -> None:
     """Jobs that wait are passed over in runs, and queues where nobody takes part are remembered or left out; going
     through all jobs one by one gives the same order, also when each that is chosen changes what its queue holds."""
     snapshot = snapshot_of(objects, now=NOW)
@@ -153,7 +165,7 @@ def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who
     table.find_requests()
     branches = Branches(session, table)
 
-    def drawn(turns, taking_part):
+    def drawn(turns: JobsByQueue | SimulationOrder, taking_part: Mapping[JobState, None]) -> list[JobState]:
         """Those that take part as they come, each charged to its queue."""
         found, charged = [], []
         while (job := turns.pop()) is not None:

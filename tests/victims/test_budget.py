@@ -1,12 +1,14 @@
 """A search for victims goes so far as the configured budgets allow; steps are counted, not seconds."""
 
 import math
+from typing import Any
 
 import pytest
 
 from bosket.scheduler.configuration.configuration import SearchBudgets
 from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.reason import NotTried, SearchCutShort
 from bosket.scheduler.solver.budget import STEPS_PER_SECOND, ActionBudget
 from bosket.testing.build import job, node, queue
@@ -15,7 +17,7 @@ from bosket.testing.cluster import configured, decided, evictions, reasons, snap
 ONE_STEP = 1 / STEPS_PER_SECOND
 
 
-def budget(named="reclaim", **limits):
+def budget(named: str = "reclaim", **limits: Any) -> ActionBudget:
     return ActionBudget(SearchBudgets(**limits), named)
 
 
@@ -50,14 +52,14 @@ def test_what_a_generator_spends_counts_for_its_job_and_for_the_action() -> None
         pytest.param(20, 1, id="also when nothing is left"),
     ],
 )
-def test_a_job_gets_what_is_left_but_at_least_its_minimum(spent, expected) -> None:
+def test_a_job_gets_what_is_left_but_at_least_its_minimum(spent: float, expected: int) -> None:
     action = budget(action={"default": 10.0}, job=4.0, least_per_job=1.0)
     action.spend(round(spent * STEPS_PER_SECOND))
     assert action.for_job().left == expected * STEPS_PER_SECOND
 
 
 @pytest.mark.parametrize(("name", "expected"), [("NodeLocalGreedy", 1), ("Another", 2), ("Endless", 4)])
-def test_a_generator_gets_its_own_limit_or_the_default_but_no_more_than_the_job(name, expected) -> None:
+def test_a_generator_gets_its_own_limit_or_the_default_but_no_more_than_the_job(name: str, expected: int) -> None:
     limits = {"default": 2.0, "NodeLocalGreedy": 1.0, "Endless": 0.0}
     made = budget(job=4.0, generator=limits).for_job().for_generator(name)
     assert made.left == expected * STEPS_PER_SECOND
@@ -72,7 +74,7 @@ def test_the_defaults_are_those_of_kai() -> None:
     assert of_job.for_generator("MultiNodeGang").left == 120 * STEPS_PER_SECOND
 
 
-def two_jobs_reclaim(**limits):
+def two_jobs_reclaim(**limits: Any) -> Decisions:
     return decided(
         node("n1", gpus=4),
         [queue("mine", quota=4), queue("theirs", quota=0, weight=0)],
@@ -102,7 +104,7 @@ def test_budgets_of_other_actions_do_not_matter() -> None:
     assert len(evictions(decisions)) == 2
 
 
-def large_and_small(**limits):
+def large_and_small(**limits: Any) -> Decisions:
     """A gang of 2 × 4 GPUs, for which both nodes must be emptied, and a job of one GPU behind it."""
     nodes = [node(f"n{i}", gpus=4) for i in range(2)]
     return decided(

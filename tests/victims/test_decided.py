@@ -1,14 +1,17 @@
 """What a search decides: in which order, for whom, and never for somebody who can't start then."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from bosket.api.kai import SubGroup
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (
@@ -24,7 +27,7 @@ from bosket.testing.cluster import (
 )
 
 
-def operations(decisions):
+def operations(decisions: Decisions) -> list[tuple[type[Any], str, str]]:
     return [(type(each), each.task.key.name, each.node) for each in decisions.operations]
 
 
@@ -78,7 +81,7 @@ PARTS = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a",
 
 
 @pytest.mark.parametrize(("min_subgroup", "served"), [(None, 4), (4, 0)])
-def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgroup, served) -> None:
+def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgroup: int | None, served: int) -> None:
     """As in KAI: where the group says how many sub-groups are enough, those without pods stand in for others."""
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
@@ -91,7 +94,9 @@ def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgr
     assert len(evictions(decisions)) == len(pipelines(decisions)) == served
 
 
-def one_of_two(*others, remembered=(), actions=("allocate", "reclaim")):
+def one_of_two(
+    *others: KubeObject, remembered: Sequence[Decisions] = (), actions: tuple[str, ...] = ("allocate", "reclaim")
+) -> Decisions:
     """A gang that needs one of two sub-groups finds victims for that one, but is served only with both."""
     parts = tuple(SubGroup(name=name, minMember=1) for name in ("a", "b"))
     objects = [
@@ -238,7 +243,9 @@ def test_what_was_gathered_of_a_job_in_vain_stays() -> None:
         ({"sg-nodelocalgreedy", "sg-multinodegang"}, {}),
     ],
 )
-def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expected) -> None:
+def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(
+    left_out: set[str], expected: Mapping[str, str]
+) -> None:
     configuration = configured("allocate", "reclaim")
     plugins = tuple(each for each in configuration.plugins if each.name not in left_out)
     decisions = decided(

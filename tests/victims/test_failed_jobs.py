@@ -1,9 +1,16 @@
 """A job that is no easier than one for which no victims were found isn't tried."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 
-from bosket.scheduler.solver.search import Search
-from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
+from bosket.api.core.node import Node
+from bosket.api.kai.podgroup import PodGroup
+from bosket.api.object import KubeObject
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.solver.search import Search, Solution
+from bosket.testing.build import PodBuilder, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions
 from tests.scheduler.affinity import away, rather_away, spread, term
 
@@ -11,11 +18,11 @@ CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 
 
 @pytest.fixture
-def tried(monkeypatch):
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Names of the jobs for which victims were searched for, in order."""
     names, solve = [], Search.solve
 
-    def noted(search):
+    def noted(search: Search) -> Solution | None:
         names.append(search._job.job.key.name)
         return solve(search)
 
@@ -23,7 +30,7 @@ def tried(monkeypatch):
     return names
 
 
-def full(*pending, action="preempt", **settings):
+def full(*pending: Any, action: str = "preempt", **settings: Any) -> Any:
     """A node of 4 GPUs, full of a job that nobody may evict, beside one that everybody may and that isn't enough."""
     return decided(
         [node("n1", gpus=4), node("n2", gpus=1)],
@@ -36,17 +43,17 @@ def full(*pending, action="preempt", **settings):
     )
 
 
-def wants(name, size=1, gpus=2, **group):
+def wants(name: str, size: int = 1, gpus: int = 2, **group: Any) -> list[KubeObject]:
     return job(name, size, gpus=gpus, **{"queue": "mine", "priority": "high", **group})
 
 
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_an_equal_job_is_not_tried_again(tried, action) -> None:
+def test_an_equal_job_is_not_tried_again(tried: Sequence[Any], action: str) -> None:
     full(wants("a"), wants("b"), wants("c"), action=action)
     assert tried == ["a"]
 
 
-def test_every_job_is_tried_when_it_is_configured_so(tried) -> None:
+def test_every_job_is_tried_when_it_is_configured_so(tried: Sequence[Any]) -> None:
     full(wants("a"), wants("b"), use_scheduling_signatures=False)
     assert tried == ["a", "b"]
 
@@ -60,28 +67,28 @@ def test_every_job_is_tried_when_it_is_configured_so(tried) -> None:
         pytest.param({"size": 3}, True, id="as in KAI, gangs are compared with those of their size only"),
     ],
 )
-def test_one_that_is_easier_is(tried, second, is_tried) -> None:
+def test_one_that_is_easier_is(tried: Sequence[Any], second: Mapping[str, int], is_tried: bool) -> None:
     full(wants("a", size=2, gpus=4), wants("b", **{"size": 2, "gpus": 4, **second}))
     assert tried == (["a", "b"] if is_tried else ["a"])
 
 
-def test_the_smallest_that_failed_speaks_for_the_rest(tried) -> None:
+def test_the_smallest_that_failed_speaks_for_the_rest(tried: Sequence[Any]) -> None:
     full(wants("a", gpus=4), wants("b", gpus=2), wants("c", gpus=3))
     assert tried == ["a", "b"]
 
 
-def test_one_that_nodes_treat_differently_is_tried(tried) -> None:
+def test_one_that_nodes_treat_differently_is_tried(tried: Sequence[Any]) -> None:
     choosy = pod("b-0").gpu(2).of_group("b").only_on("kubernetes.io/hostname", "n1").build()
     full(wants("a"), [pod_group("b", queue="mine", priority="high"), choosy])
     assert tried == ["a", "b"]
 
 
-def test_as_in_kai_one_that_is_not_preemptible_speaks_for_preemptible_ones(tried) -> None:
+def test_as_in_kai_one_that_is_not_preemptible_speaks_for_preemptible_ones(tried: Sequence[Any]) -> None:
     full(wants("a", preemptibility="non-preemptible"), wants("b"))
     assert tried == ["a"]
 
 
-def test_as_in_kai_gpu_memory_is_not_compared(tried) -> None:
+def test_as_in_kai_gpu_memory_is_not_compared(tried: Sequence[Any]) -> None:
     """One that asks for memory seems to ask for no GPU, so that who asks for a part of one has more to ask for."""
     memory = pod("a-0").gpu_memory(16000, devices=2).of_group("a").build()
     part = pod("b-0").shares_gpu(0.1, devices=2).of_group("b").build()
@@ -90,7 +97,7 @@ def test_as_in_kai_gpu_memory_is_not_compared(tried) -> None:
     assert tried == ["a"]
 
 
-def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_began(tried) -> None:
+def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_began(tried: Sequence[Any]) -> None:
     """One pod of `b` finds room, so that one is left, as of `a`; no eviction would help either of them."""
     decided(
         [node("n1", gpus=1), node("n2", gpus=1)],
@@ -105,12 +112,12 @@ def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_bega
     assert tried == ["a", "b"]
 
 
-def test_queues_do_not_speak_for_each_other(tried) -> None:
+def test_queues_do_not_speak_for_each_other(tried: Sequence[Any]) -> None:
     full(wants("a"), wants("b", queue="other"), action="reclaim")
     assert tried == ["a", "b"]
 
 
-def test_where_jobs_are_moved_one_speaks_for_all(tried) -> None:
+def test_where_jobs_are_moved_one_speaks_for_all(tried: Sequence[Any]) -> None:
     """Enough GPUs are free, but none of the small jobs fits elsewhere."""
     decided(
         [node(f"n{i}", gpus=4) for i in range(3)],
@@ -123,7 +130,7 @@ def test_where_jobs_are_moved_one_speaks_for_all(tried) -> None:
     assert tried == ["a"]
 
 
-def test_one_that_was_successful_says_nothing_about_others(tried) -> None:
+def test_one_that_was_successful_says_nothing_about_others(tried: Sequence[Any]) -> None:
     decisions = decided(
         node("n1", gpus=2),
         [queue("mine", quota=2), queue("theirs", quota=0, weight=0)],
@@ -135,7 +142,7 @@ def test_one_that_was_successful_says_nothing_about_others(tried) -> None:
     assert evictions(decisions) == {"loose1-0": "a", "loose0-0": "b"}
 
 
-def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_nobody(tried) -> None:
+def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_nobody(tried: Sequence[Any]) -> None:
     """`gang` is reclaimed from; what waits of it doesn't make a gang. `mid` still gets the place of `low`."""
     decisions = decided(
         node("n1", gpus=4),
@@ -159,8 +166,10 @@ def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_
         pytest.param({"app": "b"}, {"also": "a"}, True, id="the other is selected by somebody else as well"),
     ],
 )
-def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(tried, second, labels, is_tried) -> None:
-    def spreading(name, app, skew=1, **more):
+def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(
+    tried: Sequence[Any], second: Mapping[str, Any], labels: Mapping[str, Any], is_tried: bool
+) -> None:
+    def spreading(name: str, app: str, skew: int = 1, **more: str) -> list[KubeObject]:
         made = pod(f"{name}-0").gpu(2).label("app", app).of_group(name)
         for key, value in more.items():
             made = made.label(key, value)
@@ -179,11 +188,11 @@ def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(tried
     assert ("b" in tried) == is_tried
 
 
-def mine(name, **group):
+def mine(name: str, **group: Any) -> PodGroup:
     return pod_group(name, queue="mine", priority="high", **group)
 
 
-def keeping_away(name, group, app, **labels):
+def keeping_away(name: str, group: str, app: str, **labels: Any) -> PodBuilder:
     """A pod that keeps away from others with its label."""
     made = pod(name).gpu(1).label("app", app).of_group(group)
     for key, value in labels.items():
@@ -191,7 +200,7 @@ def keeping_away(name, group, app, **labels):
     return made.with_spec(affinity=away(term(app=app)))
 
 
-def preempting(*objects):
+def preempting(*objects: Node | Sequence[KubeObject]) -> Decisions:
     return decided(queue("mine", quota=100), CLASSES, *objects, configuration=configured("allocate", "preempt"))
 
 
@@ -207,7 +216,7 @@ def test_a_job_whose_pods_others_keep_away_from_does_not_speak_for_one_that_nobo
 
 
 def test_a_gang_whose_pods_keep_away_from_each_other_does_not_speak_for_one_whose_pods_do_not() -> None:
-    def pair(name, *apps):
+    def pair(name: str, *apps: str) -> list[KubeObject]:
         pods = [keeping_away(f"{name}-{i}", name, app).cpu(str(i + 1)).build() for i, app in enumerate(apps)]
         return [mine(name, min_member=2), *pods]
 
@@ -221,7 +230,7 @@ def test_a_gang_whose_pods_keep_away_from_each_other_does_not_speak_for_one_whos
 
 
 def test_a_job_with_pods_that_got_a_place_in_this_cycle_does_not_speak_for_one_whose_pods_got_another() -> None:
-    def elastic(name):
+    def elastic(name: str) -> list[KubeObject]:
         return [mine(name, min_member=1), *(keeping_away(f"{name}-{i}", name, name).build() for i in range(2))]
 
     decisions = preempting(

@@ -1,7 +1,12 @@
 """Nobody is evicted whose eviction isn't needed: what a search has found is pruned before it is decided."""
 
+from collections.abc import Sequence
+
 from hypothesis import event, given
 
+from bosket.api.core.node import Node
+from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines
 from tests.victims.cluster_strategy import CLASSES, EVERYTHING, clusters
@@ -10,7 +15,7 @@ from tests.victims.minimal import Minimality, minimality, with_protected
 RECLAIM = configured("allocate", "consolidation", "reclaim", "preempt")
 
 
-def gone(*objects, configuration=RECLAIM):
+def gone(*objects: Node | Sequence[KubeObject], configuration: Configuration = RECLAIM) -> list[str]:
     """Pods that are evicted, sorted."""
     return sorted(evictions(decided(*objects, configuration=configuration)))
 
@@ -73,7 +78,7 @@ def test_an_eviction_tells_what_is_lost() -> None:
 
 
 @given(clusters())
-def test_protecting_any_victim_costs_as_many_evictions(objects) -> None:
+def test_protecting_any_victim_costs_as_many_evictions(objects: Sequence[KubeObject]) -> None:
     found = minimality(with_protected(objects, EVERYTHING))
     event(found.name)
     assert found is not Minimality.NEEDLESS

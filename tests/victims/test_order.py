@@ -1,14 +1,18 @@
 """Who goes first: of the queue that has the most to give, its least important job."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
+from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions
 
 RECLAIM = configured("allocate", "reclaim")
 
 
-def first_victim(*objects, wanted=1):
+def first_victim(*objects: KubeObject | Sequence[KubeObject], wanted: int = 1) -> set[str]:
     decisions = decided(
         queue("mine", quota=100), *objects, job("new", gpus=wanted, queue="mine"), configuration=RECLAIM
     )
@@ -37,7 +41,7 @@ def test_a_queue_of_lower_priority_gives_before_one_of_higher() -> None:
 
 
 @pytest.mark.parametrize("shuffle", [lambda jobs: jobs, lambda jobs: jobs[::-1]])
-def test_of_a_queue_the_lowest_priority_goes_then_the_youngest(shuffle) -> None:
+def test_of_a_queue_the_lowest_priority_goes_then_the_youngest(shuffle: Callable[..., Any]) -> None:
     classes = [priority_class("low", 10), priority_class("high", 60)]
     jobs = [
         job("high", on="n1", queue="theirs", priority="high"),
@@ -101,7 +105,7 @@ def test_a_queue_that_seems_to_hold_less_than_nothing_is_equal_to_one_that_holds
 
 
 @pytest.mark.parametrize(("shares", "second"), [("memory", "one2-0"), ("portion", "two11-0")])
-def test_victims_that_ask_for_memory_of_a_gpu_count_as_none_as_in_kai(shares, second) -> None:
+def test_victims_that_ask_for_memory_of_a_gpu_count_as_none_as_in_kai(shares: str, second: str) -> None:
     """Without half a GPU `one` would have 1.0 of its share left after the next, and with it 1.25; `two` has 1.1."""
     half = pod("half").in_gpu_groups("g").of_group("half").running_on("n1")
     half = half.gpu_memory(5000) if shares == "memory" else half.shares_gpu(0.5)

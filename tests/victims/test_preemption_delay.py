@@ -1,14 +1,18 @@
 """A job may ask not to have others evicted for it so soon."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
+from bosket.scheduler.model.decisions import Decisions
 from bosket.testing.build import job, node, priority_class, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, placements, reasons
 
 CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 
 
-def waiting(action, free=0, **group):
+def waiting(action: str, free: int = 0, **group: Any) -> Decisions:
     """Two small jobs in the way of one that wants 2 GPUs, in whichever way the action needs it."""
     where = "mine" if action == "preempt" else "theirs"
     return decided(
@@ -33,7 +37,7 @@ def waiting(action, free=0, **group):
         ({"created": NOW}, True),
     ],
 )
-def test_others_are_evicted_for_it_only_after_its_delay(action, group, goes) -> None:
+def test_others_are_evicted_for_it_only_after_its_delay(action: str, group: Mapping[str, Any], goes: bool) -> None:
     decisions = waiting(action, **group)
     assert bool(evictions(decisions)) is goes
 
@@ -52,7 +56,7 @@ def test_a_delay_is_no_obstacle_where_there_is_room() -> None:
 
 
 @pytest.mark.parametrize(("delay", "goes"), [("5m", False), (None, True)])
-def test_a_job_that_is_evicted_in_this_very_cycle_waits_from_now_on(delay, goes) -> None:
+def test_a_job_that_is_evicted_in_this_very_cycle_waits_from_now_on(delay: str | None, goes: bool) -> None:
     """`high` loses an extra to `new`; another extra, which waits, must not take the place of `low` right away.
 
     Its minimum run time keeps `low` from being taken by `new`.

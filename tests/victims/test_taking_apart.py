@@ -1,7 +1,11 @@
 """How a job is taken apart: extras one at a time, then sub-groups that it can do without, then all that is left."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
+from bosket.api.core.pod import Pod
 from bosket.api.kai import SubGroup
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
@@ -10,7 +14,7 @@ from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import snapshot_of
 
 
-def steps(*objects, stays=()):
+def steps(*objects: Any, stays: Sequence[str] = ()) -> Any:
     """The names of the pods that go, step by step, until nothing is left of the only job, or nobody may go.
 
     Steps in which one of those would go that `stays` names can't be taken.
@@ -69,11 +73,11 @@ def test_the_task_order_decides_which_extra_goes_first() -> None:
     assert steps(pod_group("g", min_member=1), gang("g", 2, on="n1"), important) == [["1"], ["0"], ["9"]]
 
 
-def subgroups(**minima):
+def subgroups(**minima: int) -> tuple[SubGroup, ...]:
     return tuple(SubGroup(name=name, minMember=minimum) for name, minimum in minima.items())
 
 
-def members(**sizes):
+def members(**sizes: int) -> list[Pod]:
     return [each for name, size in sizes.items() for each in gang("g", size, on="n1", subgroup=name)]
 
 
@@ -113,5 +117,5 @@ def test_nested_sub_groups_are_taken_apart_from_the_inside() -> None:
 
 
 @pytest.mark.parametrize("order", [lambda pods: pods, lambda pods: pods[::-1]])
-def test_the_order_in_which_pods_are_seen_changes_nothing(order) -> None:
+def test_the_order_in_which_pods_are_seen_changes_nothing(order: Callable[..., Any]) -> None:
     assert steps(pod_group("g", min_member=1), order(gang("g", 4, on="n1"))) == [["3"], ["2"], ["1"], ["0"]]

@@ -46,7 +46,7 @@ class Expression:
         sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
         import cel
 
-        # It warns of every function that refuses its arguments; whoever evaluates is told that anyway, as an error.
+        # The library logs every function that refuses its arguments; the caller gets the same as an error.
         logging.getLogger("cel").setLevel(logging.ERROR)
 
         self.source = source

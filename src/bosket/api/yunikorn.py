@@ -1,4 +1,4 @@
-"""What YuniKorn wants to be told of an application, in an annotation of its pods: there is no kind for it."""
+"""YuniKorn's description of an application: an annotation of its pods, because YuniKorn has no kind for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bosket.api.quantity import Quantity
 
 
 class TaskGroup(Wire):
-    """Pods that are alike, as YuniKorn wants to be told of them."""
+    """A task group: pods of one shape, in YuniKorn's annotation."""
 
     name: str
     minMember: int

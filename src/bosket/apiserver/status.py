@@ -115,7 +115,7 @@ def conflict(group: str, plural: str, name: str, detail: str, *, causes: Sequenc
     return StatusError(409, "Conflict", message, group=group, kind=plural, name=name, causes=causes)
 
 
-#: What a client that writes with a stale resourceVersion is told.
+#: The message for a write with a stale resourceVersion.
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -125,7 +125,7 @@ def gone(message: str, *, continue_token: str = "") -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """An object breaks rules; all of them are told."""
+    """An object breaks rules; the error names all of them."""
     described = f"{kind}.{group}" if group else kind
     sentences = [str(error) for error in errors]
     whole = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"

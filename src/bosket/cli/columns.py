@@ -64,7 +64,9 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, sen
             yield first
             first = Text()
         yield _line(kept, kept_widths, [first, *rest])
-        for part in textwrap.wrap(row.sentence, max(20, width - _INDENT), break_long_words=False):
+        for part in textwrap.wrap(
+            row.sentence, max(20, width - _INDENT), break_long_words=False, break_on_hyphens=False
+        ):
             yield Text(" " * _INDENT + part, row.sentence_style)
 
 

@@ -82,7 +82,7 @@ def jobs(
         cluster, is_known = at.cluster, can_decide(at.unread)
         snapshot = cluster.snapshot()
         decisions = cluster.decide(snapshot) if is_known else None
-        found = tuple(filter(chosen, job_rows(snapshot, cluster.configuration, decisions, cluster.now)))
+        found = tuple(filter(chosen, job_rows(snapshot, decisions, cluster.now)))
         return JobReport(found, dict(Counter(row.state for row in found)), is_known)
 
     show(source, flags, answer, lambda report: _lines(report, flags))

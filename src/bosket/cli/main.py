@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 from bosket import __version__
+from bosket.cli.completion.command import COMPLETE
 from bosket.cli.output import Flag, complain
 
+#: What errors and help call the program: kubectl runs plugins under a name of its own.
+PROGRAM = "kubectl bosket" if Path(sys.argv[0]).stem == "kubectl-bosket" else "bosket"
+
 app = App(
-    name="bosket",
+    name=PROGRAM,
     help="Schedules AI workloads on Kubernetes: gangs, fair hierarchical queues, shared GPUs, topology.",
     help_epilogue="Start with: bosket demo\nEach command has examples: bosket up --help",
     help_format="plaintext",
@@ -31,7 +36,9 @@ app = App(
 app.meta.group_parameters = app.group_parameters
 
 
-def _add_command(path: str, purpose: str, *examples: str, to: App = app, name: str | None = None) -> None:
+def _add_command(
+    path: str, purpose: str, *examples: str, to: App = app, name: str | Sequence[str] | None = None
+) -> None:
     """Register the command at `module:function` without importing it."""
     epilogue = "\n".join(("Examples:", "", *(f"  {example}" for example in examples)))
     to.command(path, name=name, help_epilogue=epilogue, sort_key=len(list(to)), help=purpose)
@@ -99,6 +106,14 @@ _add_command(
     "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket profile",
 )
 _add_command(
+    "bosket.cli.explain:explain",
+    "Show why a job waits, who is in the way, and which changes would start it.",
+    "bosket explain ml/training",
+    "bosket why training -n ml --json | jq .changes",
+    "bosket explain ml/training --snapshot snapshot.zip",
+    name=("explain", "why"),
+)
+_add_command(
     "bosket.cli.replay:replay",
     "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
     "bosket replay snapshot.zip",
@@ -126,6 +141,13 @@ _add_command(
     "bosket jobs --queue team-a --state pending",
     "bosket jobs -n ml --watch",
     "bosket jobs --json | jq '.counts'",
+)
+_add_command(
+    "bosket.cli.order:order",
+    "Show whose turn it is next, and why.",
+    "bosket order",
+    "bosket order team-a --most 5",
+    "bosket order --snapshot snapshot.zip --json | jq '.turns[0]'",
 )
 _add_command(
     "bosket.cli.nodes:nodes",
@@ -187,6 +209,13 @@ _add_command(
     "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
     to=_simulate,
 )
+_add_command(
+    "bosket.cli.completion.command:completion",
+    "Print the script that makes bash, zsh or fish complete commands, options and names.",
+    'eval "$(bosket completion bash)"     # in ~/.bashrc',
+    'eval "$(bosket completion zsh)"      # in ~/.zshrc, after compinit',
+    "bosket completion fish > ~/.config/fish/completions/bosket.fish",
+)
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 
 
@@ -220,10 +249,16 @@ def _launch(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments (by default, the process's own) name; gives the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == [COMPLETE]:
+        from bosket.cli.completion.candidates import print_candidates
+
+        print_candidates(app, given[1:])
+        return 0
     try:
-        result = app.meta(arguments)
+        result = app.meta(given)
     except CycloptsError as error:
-        command = " ".join((app.name[0], *(error.command_chain or ())))
+        command = " ".join((PROGRAM, *(error.command_chain or ())))
         complain(f"{' '.join(str(error).split())} (see {command} --help)")
         return 2
     except BrokenPipeError:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import SourceFlags, open_cluster
-from bosket.cli.output import CommandError, Flag, UsageError, flush_line, stdout, table
+from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout, table
 from bosket.cli.path import FilePath
 
 if TYPE_CHECKING:
+    from bosket.scheduler.answers.draft import Draft
     from bosket.scheduler.answers.edits import Drained
     from bosket.scheduler.answers.plan import Plan
+    from bosket.tools.expansion.submission import Submission
 
 
 def plan(
@@ -87,12 +91,33 @@ def plan(
             drained.append(empty(draft, text))
     except (ChangeError, EditError) as error:
         raise CommandError(str(error)) from error
-    made = make_plan(cluster, draft, drained=drained, cycles=cycles)
+    submission = _submit(draft, file, opened.namespace)
+    made = make_plan(
+        cluster, draft, subjects=submission.jobs, workloads=submission.workloads, drained=drained, cycles=cycles
+    )
     if json:
         flush_line(msgspec.json.encode(document(made)).decode())
     else:
         _print(made)
     return made.exit_code
+
+
+def _submit(draft: Draft, files: tuple[Path, ...], namespace: str) -> Submission:
+    from bosket.tools.expansion.item import ExpansionError
+    from bosket.tools.expansion.manifests import read_manifests
+    from bosket.tools.expansion.submission import Submission, submit
+
+    if not files:
+        return Submission()
+    try:
+        made: Submission = asyncio.run(submit(draft, read_manifests(files), namespace))
+    except ExpansionError as error:
+        raise CommandError(str(error)) from error
+    for note in made.notes:
+        complain(note)
+    if not made.jobs and not draft.changed:
+        raise CommandError("nothing is planned: the files hold no pods for this scheduler")
+    return made
 
 
 def _print(made: Plan) -> None:

@@ -66,18 +66,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
-#: Who those are that run in this process: whoever uses it, and controllers, which webhooks know by this name.
+#: User names of clients in this process: of the administrator, of controllers, and of the default scheduler.
 _ADMINISTRATOR: Final = "system:admin"
 _CONTROLLERS: Final = "system:kube-controller-manager"
 _DEFAULT_SCHEDULER: Final = "system:kube-scheduler"
-#: Versions of the gang API that its default scheduler reads, served where pods can be bound. kube-apiserver serves them
-#: when it is told to.
+#: Versions of the gang API that the default scheduler reads, served where pods can be bound. kube-apiserver serves
+#: them when a flag enables them.
 _GANG_VERSIONS: Final = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3")
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where those outside reach the cluster, and where the kubeconfig that tells them so is written."""
+    """The address for clients outside this process, and the path of the kubeconfig with this address."""
 
     kubeconfig: Path | None = None
     host: str = "127.0.0.1"
@@ -172,7 +172,8 @@ class EmbeddedCluster:
         await self._stack.aclose()
 
     def client(self, name: str = "user", user: str = _ADMINISTRATOR) -> Client:
-        """A client in this process with all rights; `name` is what it calls itself, `user` what webhooks are told."""
+        """A client in this process with all rights; `name` is what it calls itself, `user` what webhooks see as its
+        user."""
         return Client(self.server.transport(user), user_agent=name, clock=self.clock)
 
     @property

@@ -35,7 +35,7 @@ _GROUP: Final = "grove.io"
 _SETS: Final = "podcliquesets"
 _BINDINGS: Final = "clustertopologybindings"
 
-#: All schedulers that gangs can be told to; pods that name none are Bosket's.
+#: All schedulers with a backend; pods that name none are Bosket's.
 DEFAULT_CONFIGURATION: Final = OperatorConfiguration(
     topologyAwareScheduling=TopologyAwareSchedulingConfiguration(enabled=True),
     scheduler=SchedulerConfiguration(

@@ -227,10 +227,10 @@ class InProcessOperator:
         return []
 
     async def _tell_config(self, config: Config, findings: Findings) -> None:
-        told = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
-        if told == config.status.conditions or self._operator_works():
+        wanted = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
+        if wanted == config.status.conditions or self._operator_works():
             return
-        after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
+        after = msgspec.structs.replace(config, status=ConfigStatus(conditions=wanted))
         try:
             self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
         except KubeError as error:
@@ -260,10 +260,10 @@ class InProcessOperator:
                 await self._stop(name)
 
     async def _tell_shard(self, found: SchedulingShard, findings: Findings) -> None:
-        told = conditions(findings, found.status.conditions, found.metadata.generation, self._env.clock.now())
-        if told == found.status.conditions or self._operator_works():
+        wanted = conditions(findings, found.status.conditions, found.metadata.generation, self._env.clock.now())
+        if wanted == found.status.conditions or self._operator_works():
             return
-        after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=told))
+        after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=wanted))
         try:
             self._shards.store.put(await self._env.client.modify(found, after, subresource="status"))
         except KubeError as error:

@@ -1,9 +1,9 @@
 """The life of a pod on a simulated node, as a state machine that does no I/O.
 
-The kubelet asks `next_step` whenever a pod changed or a time it was told has come, and does what it says. All state
-is in the pod's own status, so a kubelet that starts anew goes on where the last one stopped. Times on the wire have
-whole seconds; the kubelet passes the exact moment it remembers as `observed`, and it counts where it agrees with
-what is written.
+The kubelet calls `next_step` whenever a pod changed or the time of its next step has come, and carries the step out.
+All state is in the pod's own status, so a kubelet that starts anew goes on where the last one stopped. Times on the
+wire have whole seconds; the kubelet passes the exact moment it remembers as `observed`, and it counts where it agrees
+with what is written.
 
     bound ──► (PodInitializing, while others start first) ──► (ContainerCreating, with a start delay) ──►
           ──► Running ──► Succeeded / Failed ──► removed

@@ -28,7 +28,7 @@ from bosket.api.core import (
 )
 from bosket.api.time import format_time
 
-#: What a container that was told to stop exits with: 128 + SIGTERM.
+#: The exit code of a container after SIGTERM: 128 + 15.
 STOPPED_EXIT_CODE: Final = 143
 
 _FIRST_BACKOFF_SECONDS: Final = 10.0

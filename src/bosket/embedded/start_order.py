@@ -74,7 +74,8 @@ def _gang_of(pod: Pod) -> _Gang | None:
 
 
 def _parents_of(pod: Pod) -> list[Parent]:
-    """What the init container is told; an argument that it would refuse keeps nobody from starting here."""
+    """The arguments of the init container; an argument that the program would refuse keeps no pod from starting
+    here."""
     found: list[Parent] = []
     for container in pod.spec.initContainers:
         if container.name != INIT_CONTAINER:

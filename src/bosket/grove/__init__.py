@@ -1,4 +1,4 @@
-"""Grove: inference sets on Kubernetes, from PodCliqueSets to pods and to the gangs that schedulers are told about.
+"""Grove: inference sets on Kubernetes, from PodCliqueSets to pods and PodGangs.
 
 `render` makes the objects that should exist, `status` computes what is reported of those that do, and `operator` is
 the service around both. `backends` translates PodGangs for schedulers, `admission` checks what users write, `topology`

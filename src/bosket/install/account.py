@@ -27,7 +27,7 @@ class Account:
     also: tuple[str, ...] = ()
     #: Runs in reservation pods, and so in their namespace; the others run where the services do.
     in_reservation_namespace: bool = False
-    #: Runs only where the chart is told that the cluster grows and shrinks.
+    #: Installed only where the chart's values enable autoscaling.
     only_when_scaling: bool = False
     #: The one scheduler that it tells about gangs, where it does that for one alone.
     backend: str = ""
@@ -39,7 +39,8 @@ class Account:
 
     @property
     def is_grove(self) -> bool:
-        """Whether it belongs to Grove's services, which the chart deploys itself, and only where it is told to."""
+        """Whether the account is for Grove's services, which the chart itself deploys, and only where values enable
+        them."""
         return self.name.startswith(_GROVE)
 
 

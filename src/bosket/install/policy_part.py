@@ -86,12 +86,12 @@ def _in_force(condition: Expression, name: str, spec: dict[str, Any]) -> list[Tr
 def _numa_exporter() -> dict[str, Any]:
     """It runs on every node with the same account. Its token says on which, and that is checked."""
     extra = "request.userInfo.extra"
-    told = f"has({extra}) && '{_NODE}' in {extra} && size({extra}['{_NODE}']) > 0"
+    has_node = f"has({extra}) && '{_NODE}' in {extra} && size({extra}['{_NODE}']) > 0"
     return _policy(
         _rules("", "v1", ["pods"], "UPDATE"),
         [_by(_account("numa-exporter"))],
         {
-            "node": f"{told} ? string({extra}['{_NODE}'][0]) : ''",
+            "node": f"{has_node} ? string({extra}['{_NODE}'][0]) : ''",
             **_maps("annotations"),
         },
         [

@@ -71,7 +71,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 def identify_raw(body: bytes | msgspec.Raw) -> Identity:
-    """Whose bytes these are, as far as that can be told."""
+    """The name of the object in these bytes, as far as it can be read."""
     try:
         meta = _HEAD.decode(body).metadata or _HeadMeta()
     except msgspec.MsgspecError:

@@ -131,7 +131,7 @@ class ExecCommand:
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     install_hint: str = ""
-    #: What the plugin is told of the cluster, if it asked for that.
+    #: Cluster information for the plugin, if it asked for it.
     cluster: dict[str, Any] | None = None
     timeout_seconds: float = 60.0
 

@@ -48,14 +48,14 @@ def find(
 ) -> ClusterConfig:
     """What `connect` talks to."""
     in_pod = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
-    if in_pod and not any(path.exists() for path in _paths(None)):
+    if in_pod and not any(path.exists() for path in kubeconfig_files(None)):
         return in_cluster(service_account)
     return load(kubeconfig, context)
 
 
 def load(path: str | Path | None = None, context: str | None = None) -> ClusterConfig:
     """The cluster and user of a context (the current one, if none is named)."""
-    paths = _paths(path)
+    paths = kubeconfig_files(path)
     present = [each for each in paths if each.exists()]
     if not present or (path is not None and len(present) < len(paths)):
         raise MissingKubeconfig(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
@@ -91,7 +91,8 @@ def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     )
 
 
-def _paths(path: str | Path | None) -> list[Path]:
+def kubeconfig_files(path: str | Path | None) -> list[Path]:
+    """The files that are looked at: the one that is named, else those of the environment, else the home directory's."""
     if path is not None:
         return [Path(path)]
     named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
@@ -171,19 +172,19 @@ def _exec_command(
 
 
 def _cluster_for_plugin(entry: ClusterEntry, authority: bytes | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"server": entry.server}
+    cluster: dict[str, Any] = {"server": entry.server}
     if authority is not None:
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     if entry.insecure_skip_tls_verify:
-        told["insecure-skip-tls-verify"] = True
+        cluster["insecure-skip-tls-verify"] = True
     if entry.tls_server_name:
-        told["tls-server-name"] = entry.tls_server_name
+        cluster["tls-server-name"] = entry.tls_server_name
     if entry.proxy_url:
-        told["proxy-url"] = entry.proxy_url
+        cluster["proxy-url"] = entry.proxy_url
     for extension in entry.extensions:
         if extension.get("name") == "client.authentication.k8s.io/exec":
-            told["config"] = extension.get("extension")
-    return told
+            cluster["config"] = extension.get("extension")
+    return cluster
 
 
 def _impersonation(entry: UserEntry) -> tuple[tuple[str, str], ...]:

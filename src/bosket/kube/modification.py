@@ -162,7 +162,7 @@ def _may_hide_members(before: msgspec.Struct, operation: Operation) -> bool:
         elif isinstance(value, dict):
             value = value.get(part.replace("~1", "/").replace("~0", "~"))
         elif isinstance(value, _LISTS):
-            # Operations before this one may have moved the elements, so it can't be told which one it is.
+            # Operations before this one may have moved the elements, so the index is ambiguous.
             return not operation["path"].rsplit("/", 1)[1].isdigit()
     return isinstance(value, msgspec.Struct)
 

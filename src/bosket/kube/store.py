@@ -52,7 +52,7 @@ class _OwnWrite(Generic[T]):
 
     #: What the watch has shown of the object meanwhile; it comes to light when the write has been observed.
     observed: T | None
-    #: The version the watch must reach. For a deletion, whose version nobody told us: that of the object it removed.
+    #: The version the watch must reach. For a deletion without a version: the version of the deleted object.
     version: int
     is_deletion: bool
     #: The listing during which it was laid; a later list is sure to have seen it.
@@ -76,8 +76,8 @@ class Store(Generic[T]):
         self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {}
         self._own: dict[ObjectKey, _OwnWrite[T]] = {}
         self._handlers: list[Handler[T]] = []
-        #: Changes that handlers weren't told yet: the object as they know it, by key.
-        self._untold: dict[ObjectKey, T | None] = {}
+        #: Changes that handlers did not get yet: the object as they know it, by key.
+        self._pending: dict[ObjectKey, T | None] = {}
         self._version = 0
         self._listing = 0
         for index, function in (indexes or {}).items():
@@ -174,7 +174,7 @@ class Store(Generic[T]):
         shall be kept.
 
         Whatever is read meanwhile is the state before the list, or all of the list: none sees half of it. Handlers are
-        told after that, object by object. What changes before it is an object's turn is told then, as one change.
+        called after that, object by object. Changes before an object's turn are combined into one.
         """
         listed: dict[ObjectKey, T] = {}
         for number, obj in enumerate(objects, 1):
@@ -182,10 +182,10 @@ class Store(Generic[T]):
             if number % _OBJECTS_AT_ONCE == 0:
                 yield
         self._take_list(listed, resource_version, keep)
-        untold = self._untold
-        for number, key in enumerate(list(untold), 1):
-            if key in untold:
-                old, new = untold.pop(key), self._objects.get(key)
+        pending = self._pending
+        for number, key in enumerate(list(pending), 1):
+            if key in pending:
+                old, new = pending.pop(key), self._objects.get(key)
                 if old is not new:
                     self._tell(Change(old, new))
             if number % _CHANGES_AT_ONCE == 0:
@@ -203,17 +203,17 @@ class Store(Generic[T]):
             write.observed = listed.pop(key, None)
             if key in self._objects:
                 listed[key] = self._objects[key]
-        untold = self._untold
+        pending = self._pending
         if not self._objects and not self._functions:  # the first list, and perhaps a very long one
             self._objects.update(listed)
-            untold.update(dict.fromkeys(listed.keys() - untold.keys()) if untold else dict.fromkeys(listed))
+            pending.update(dict.fromkeys(listed.keys() - pending.keys()) if pending else dict.fromkeys(listed))
             return
         for key in [key for key in self._objects if key not in listed]:
-            untold.setdefault(key, self._set(key, None).old)
+            pending.setdefault(key, self._set(key, None).old)
         for key, obj in listed.items():
             old, new = self._set(key, obj)
             if new is not None:
-                untold.setdefault(key, old)
+                pending.setdefault(key, old)
 
     def _survives_list(self, write: _OwnWrite[T], listed: T | None) -> bool:
         """Whether an own write is newer than the list: only one made while the list was under way can be."""
@@ -307,7 +307,7 @@ class Store(Generic[T]):
     def _notify(self, key: ObjectKey, change: Change[T]) -> None:
         if change.old is None and change.new is None:
             return
-        if not self._untold or key not in self._untold:  # otherwise it is told when it is its turn
+        if not self._pending or key not in self._pending:  # otherwise its handlers run when it is its turn
             self._tell(change)
 
     def _tell(self, change: Change[T]) -> None:

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, told to the people who ask `kubectl describe`.
+"""Events: what happened to an object, as `kubectl describe` shows it.
 
 Reconcilers and the scheduler call `EventRecorder.event`, which only notes the event in memory and never waits or
 fails. Its writer (`run`) creates core/v1 Events and, for one that was written before (same object, type, reason and
@@ -183,7 +183,8 @@ class EventRecorder:
             entry.queued = True
         else:
             self._entries.move_to_end(key)
-            # One that waits to be written anyway costs nothing more; one that is held back is counted, and told later.
+            # One that waits to be written anyway costs nothing more; an event that is held back is counted and written
+            # later.
             entry.queued = entry.queued or self._take_token(key)
         entry.count += 1
         entry.last = now

@@ -73,11 +73,11 @@ class WorkerThread:
             try:
                 result = work()
             except BaseException as error:
-                told: tuple[Callable[[Any], None], object] = (outcome.set_exception, error)
+                result_call: tuple[Callable[[Any], None], object] = (outcome.set_exception, error)
             else:
-                told = (outcome.set_result, result)
+                result_call = (outcome.set_result, result)
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(tell, *told)
+                loop.call_soon_threadsafe(tell, *result_call)
 
         threading.Thread(target=compute, name=self._name, daemon=True).start()
         return await outcome

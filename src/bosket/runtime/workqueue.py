@@ -138,7 +138,7 @@ class WorkQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def close(self) -> None:
-        """Accept nothing more; those who wait in `get` take what is ready and are then told that this is the end."""
+        """Accepts no more keys. Callers of `get` receive what is ready, then the end of the queue."""
         if self._closed:
             return
         self._closed = True

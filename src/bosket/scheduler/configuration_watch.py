@@ -37,7 +37,7 @@ _FILE_SECONDS: Final = 1.0
 def checked_configuration(text: str, report: Report | None = None) -> Configuration:
     """What a file says, checked down to the plugins' arguments; raises `ConfigurationError`.
 
-    `report` is told what has no effect.
+    `report` is called with settings that have no effect.
     """
     configuration = parse_configuration(text, known_actions=ACTIONS, report=report)
     known, _ = known_part(configuration)  # of what is missing the scheduler warns

@@ -13,8 +13,7 @@ from bosket.scheduler.actions import ACTIONS, SEARCHING
 from bosket.scheduler.actions.allocate import ALLOCATE, allocate_what_is_left
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
-from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.step_timer import StepTimer, untimed
+from bosket.scheduler.framework.session import Session, StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.snapshot import Snapshot
@@ -65,16 +64,16 @@ def open_session(
 
 
 def _close(session: Session, configuration: Configuration, plugins: Sequence[Plugin], timer: StepTimer) -> Decisions:
-    """What the session came to; plugins that want to are told. One that fails then is no reason to lose decisions."""
+    """Closes the session, then calls the plugins' `close`. A plugin that raises there loses no decisions."""
     decisions, failures = session.close(), []
     if not session.extensions.scenario_generators:
         idle = tuple(name for name in configuration.actions if name in SEARCHING)
         decisions = replace(decisions, idle_actions=idle)
     for choice, plugin in zip(configuration.plugins, plugins, strict=True):
-        if (told := closing(plugin)) is not None:
+        if (closed := closing(plugin)) is not None:
             with timer("plugin close", choice.name):
                 try:
-                    told.close(session.snapshot, decisions)
+                    closed.close(session.snapshot, decisions)
                 except Exception as error:
                     failures.append((choice.name, f"{type(error).__name__}: {error}"))
     return replace(decisions, plugin_failures=tuple(failures)) if failures else decisions

@@ -298,7 +298,7 @@ class Scheduler:
 
 
 def _known(configuration: Configuration) -> Configuration:
-    """What of it this version has; the rest is told of."""
+    """The part of the configuration that this version has; a warning names the rest."""
     known, missing = known_part(configuration)
     if missing:
         _log.warning("the configuration names what this version doesn't have, and is without: %s", ", ".join(missing))

@@ -215,7 +215,7 @@ class SearchLoop:
     async def _carry_out(self, found: _Searched, *, tells: bool) -> tuple[Proposal, ...]:
         """Carries out what can be as it is; what can't, to be checked on a newer snapshot.
 
-        `tells`: whether jobs are told why they wait. A check searches for nobody, and knows less than the search.
+        `tells`: whether jobs' statuses are written. A check searches for no victims, so it knows less than the search.
         """
         async with self._placing:
             now = self._clock.now()

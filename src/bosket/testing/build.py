@@ -335,7 +335,7 @@ def pod_group(
     stale_since: float | None = None,
     topology: TopologyConstraint | None = None,
 ) -> PodGroup:
-    """A pod group; each one that isn't told when it was created is a second younger than the one before.
+    """A pod group. Without a creation time, each is a second younger than the one before.
 
     Times are epoch seconds.
     """

@@ -58,7 +58,9 @@ class LiveCluster:
     namespace: str = ""
 
 
-async def read_cluster(client: Client, *, namespace: str = "default", shard: str = "") -> LiveCluster:
+async def read_cluster(
+    client: Client, *, namespace: str = "default", shard: str = "", now: float | None = None
+) -> LiveCluster:
     """Reads the cluster. `namespace`: the fallback for kinds that may not be listed cluster-wide; `shard`: the name of
     a SchedulingShard where there are several. Raises KubeError when the server doesn't answer."""
     gate = asyncio.Semaphore(_AT_A_TIME)
@@ -83,7 +85,7 @@ async def read_cluster(client: Client, *, namespace: str = "default", shard: str
         configuration=configuration,
         parameters=parameters_of(options, configuration.settings),
         objects=dict(zip(names, map(tuple, lists), strict=True)),
-        now=time.time(),
+        now=time.time() if now is None else now,
     )
     memory = await _memory(client, lease_name(chosen, common))
     if memory is not NO_MEMORY:

@@ -144,7 +144,7 @@ class SchedulerProfile(Wire):
     name: str = ""
     """What their pods have as schedulerName."""
     config: dict[str, Any] = {}
-    """What a scheduler's backend might be told; none reads it."""
+    """Options of a scheduler's backend; no backend reads them."""
 
 
 class SchedulerConfiguration(Wire):

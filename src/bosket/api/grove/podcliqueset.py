@@ -21,7 +21,7 @@ _NO_PACK_DOMAIN: Final = "packDomain is deprecated and cannot be used on new wor
 
 
 def _no_new_pack_domain(field: str, rule: str) -> Rule:
-    """Objects from before `pack` existed may keep their packDomain; new ones are told its new name."""
+    """Objects from before `pack` existed may keep their packDomain; new ones are refused with the new name."""
     return Rule(
         f"oldSelf.hasValue() || !has(self.spec.template.{field}) || {rule}",
         _NO_PACK_DOMAIN,

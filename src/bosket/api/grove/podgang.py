@@ -1,4 +1,4 @@
-"""scheduler.grove.io/v1alpha1 PodGang: what must be scheduled together, in words that every scheduler can be told."""
+"""scheduler.grove.io/v1alpha1 PodGang: the pods that must be scheduled together, independent of the scheduler."""
 
 from __future__ import annotations
 

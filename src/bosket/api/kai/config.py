@@ -54,7 +54,7 @@ class GlobalConfig(Wire):
 
 
 class PodGrouperArgs(Wire):
-    """What the pod grouper can be told."""
+    """Options of the pod grouper."""
 
     gangScheduleKnative: bool | None = None
     genericKartaFallback: bool | None = None
@@ -212,7 +212,7 @@ class PodGroupControllerConfig(Wire):
 
 
 class NodeScaleAdjusterArgs(Wire):
-    """What the node scale adjuster can be told."""
+    """Options of the node scale adjuster."""
 
     scalingPodImage: Image | None = None
     nodeScaleNamespace: str | None = None

@@ -37,7 +37,7 @@ class AdmissionAttributes:
     user: User
     options: Doc
     dry_run: bool = False
-    #: told to the client, whatever comes of it
+    #: warnings for the client, whatever the outcome
     warnings: list[str] = field(default_factory=list)
     #: group, version and kind of the object, where it isn't the resource's own
     form: tuple[str, str, str] | None = None

@@ -53,7 +53,7 @@ class _Plain:
 ATOMIC: Shape = _Plain("atomic")
 DEDUCED: Shape = _Plain("deduced")
 
-#: Lists whose elements are told apart by more, or other, than the key of strategic merge patches; no key: a set.
+#: Lists whose elements have another key than in strategic merge patches, or more keys; no key: a set.
 _KEYS: dict[tuple[str, str], tuple[str, ...]] = {
     ("Container", "ports"): ("containerPort", "protocol"),
     ("EphemeralContainer", "ports"): ("containerPort", "protocol"),

@@ -121,17 +121,18 @@ class Checker:
         """The violations, with the steps that lead to each; of the elements of a long list, those of the first ones.
 
         jsonschema-rs makes all errors before it gives the first, and nothing else happens meanwhile: a hundred thousand
-        of them take a second. So it is shown an excerpt of the object that has as many wrong elements as are told of.
+        of them take a second. So the library gets an excerpt of the object, with as many wrong elements as are
+        reported.
         """
         excerpt = Excerpt(self._items_validator)
         shown = excerpt.of(value, self._tree, ())
         errors = self._validator.iter_errors(shown) if excerpt.shortened else ()
-        told = False
+        reported = False
         for error in errors:
             if error.kind.name not in _COUNTS:  # of elements, which an excerpt has fewer of
-                told = True
+                reported = True
                 yield error, excerpt.original(_steps_in(shown, error.instance_path))
-        if not told:
+        if not reported:
             for error in self._validator.iter_errors(value):
                 yield error, _steps_in(value, error.instance_path)
 

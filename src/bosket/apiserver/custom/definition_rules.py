@@ -329,6 +329,6 @@ def _default_errors(schema: Schema, path: str) -> Iterator[FieldError]:
                 field = f"{path}.default.{error.field}" if error.field else f"{path}.default"
                 yield FieldError(field, error.reason, error.message)
         except InvalidSchema:
-            return  # which is told elsewhere
+            return  # reported elsewhere
     for child, where in sub_schemas(schema, path):
         yield from _default_errors(child, where)

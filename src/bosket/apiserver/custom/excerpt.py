@@ -1,6 +1,6 @@
 """An excerpt of an object that breaks its schema: of long lists and maps, only some of the elements that are wrong.
 
-Used by `check`, to be told of a few errors of an object that has hundreds of thousands.
+Used by `check` to report a few errors of an object that has hundreds of thousands.
 """
 
 from __future__ import annotations

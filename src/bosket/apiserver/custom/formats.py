@@ -152,5 +152,5 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 
 
 def format_check(name: str) -> Callable[[str], bool] | None:
-    """How strings of a format are told from others, where Kubernetes does."""
+    """The check of each string format that Kubernetes enforces."""
     return FORMATS.get(name.replace("-", ""))

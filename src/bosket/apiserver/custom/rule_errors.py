@@ -17,7 +17,7 @@ _STEP = re.compile(r"\.(?P<name>[A-Za-z0-9_]+)|\['(?P<quoted>(?:[^'\\]|\\.)*)'\]
 
 
 def rule_errors(schema: Schema, path: str, uncorrelatable: str = "", *, root: bool = True) -> Iterator[FieldError]:
-    """All rules that can't be; `uncorrelatable` is the place from which on an old value can't be told."""
+    """All rules that can't be compiled; `uncorrelatable` is the path below which an old value can't be found."""
     for index, raw in enumerate(schema.get("x-kubernetes-validations") or ()):
         where = f"{path}.x-kubernetes-validations[{index}]"
         problems = list(_text_errors(raw, schema, where))

@@ -1,7 +1,7 @@
 """CEL rules of a schema (`x-kubernetes-validations`): where they hold, what they see, how a violation is answered.
 
 A rule sees its own place as `self`; one that speaks of `oldSelf` holds for changes only, where the old value of the
-same place can be told: through objects, maps and keyed lists, not through atomic lists.
+same path can be found: through objects, maps and keyed lists, not through atomic lists.
 """
 
 from __future__ import annotations

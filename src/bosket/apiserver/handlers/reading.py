@@ -134,7 +134,7 @@ class Reader:
     def _backlog(
         self, request: ResourceRequest, options: ListOptions, selection: Selection, representation: Representation
     ) -> Iterator[bytes]:
-        """What the client has to be told before anything new: the objects that are there, or what it has missed."""
+        """The first events of a watch: the objects that exist, or the changes that the client missed."""
         resource_store = request.kind.objects
         if options.initial_events or (options.any_version and options.initial_events is None):
             self._check_not_future(request, _version(options.version))

@@ -122,7 +122,7 @@ class _Table(Representation):
         if self._include not in _INCLUDED:
             error = invalid_value("includeObject", self._include, "must be 'Metadata', 'Object', 'None', or empty")
             raise bad_request(f"Unable to convert to Table as requested: {error}")
-        # In a watch the columns are told once, with the first rows.
+        # A watch sends the columns once, with the first rows.
         self._head: list[dict[str, Any]] | None = table_head(request.version.columns)
         self.render = self._render
 

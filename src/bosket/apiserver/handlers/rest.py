@@ -36,7 +36,7 @@ _ORPHANS = (
 )
 
 
-#: Objects of a collection that are deleted before others get a turn; each may be told to hundreds of watches.
+#: Objects of a collection that are deleted before other requests run; hundreds of watches may get each deletion.
 _DELETED_AT_ONCE = 20
 
 

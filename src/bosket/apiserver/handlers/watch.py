@@ -2,7 +2,7 @@
 
 What a watcher has to catch up on (the objects that are there, or the events since its version) is fixed when it starts
 and sent in pieces; what happens meanwhile waits in a bounded queue. A client that doesn't keep up loses its watch, not
-the server its memory; it resumes from the last version it saw, or is told 410 and lists again.
+the server its memory; it resumes from the last version it saw, or gets 410 and lists again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The network listener: HTTP before the server, with TLS and authentication. The one module that serves with aiohttp.
 
 Everything of Kubernetes happens in `ApiServer.handle`; here are bytes, limits and time-outs. Listens on loopback unless
-told otherwise.
+configured otherwise.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Version:
     columns: tuple[Column, ...] = ()
     #: OpenAPI schema of the object, if there is more to say than "an object"
     schema: Callable[[], Doc] | None = None
-    #: told to everybody who still uses this version; empty unless it is deprecated
+    #: the warning for clients of this version; empty unless it is deprecated
     deprecation: str = ""
     #: for questions that are answered and not stored: completes the object with the answer
     review: Callable[[Any, Doc], None] | None = None

@@ -1,6 +1,6 @@
 """Strategic merge patch: a merge patch that knows which lists are sets of named things.
 
-Maps are merged and null removes, as in a merge patch. A list of the table below is merged by element, told apart
+Maps are merged and null removes, as in a merge patch. A list of the table below is merged by element, identified
 by its key; all other lists are replaced. Keys that begin with `$` are directives, not data:
 
     $patch: delete | replace            remove this map or element; put the patch in its place instead of merging
@@ -95,7 +95,7 @@ _MERGED_LISTS: dict[str, dict[str, str]] = {
 
 
 def merge_key(struct: type | None, field: str) -> str | None:
-    """The key by which elements of a struct's list are told apart; None for lists that are replaced."""
+    """The merge key of a struct's list; None for lists that are replaced."""
     return None if struct is None else _MERGED_LISTS.get(struct.__name__, {}).get(field)
 
 

@@ -297,7 +297,7 @@ def _newest(rows: list[Row]) -> list[Row]:
 
 
 class _Writing:
-    """Around writes: what fails is taken back as a whole, and told as a `StorageError`."""
+    """Around writes: what fails is taken back as a whole, and raised as a `StorageError`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path

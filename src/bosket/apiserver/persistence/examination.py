@@ -45,7 +45,7 @@ class Findings:
     memos: dict[str, bytes] = field(default_factory=dict)
     #: objects whose rows could be read, but are not as they were written
     altered: list[str] = field(default_factory=list)
-    #: rows that are known to have been there, and are not; None: it can't be told how many
+    #: rows that are known to be missing; None: unknown how many
     missing: int | None = 0
     #: of what the server keeps beside its objects: keys, tokens
     altered_memos: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Findings:
         if self.altered_memos:
             parts.append(f"{', '.join(self.altered_memos)} unreadable")
         if not parts:
-            parts.append("no write lost, as far as can be told")
+            parts.append("no write lost, as far as known")
         return f"{'; '.join(parts)}; {_count(len(self.rows), 'write')} can be read" + (
             f" ({self.problem})" if self.problem else ""
         )

@@ -29,7 +29,7 @@ _BATCH: Final = 2_000
 
 
 class Journal:
-    """Keeps what it is told. From the first failure on, nothing settles any more: memory is ahead of the disk."""
+    """Appends writes to the file. After the first failure no write settles any more: memory is ahead of the disk."""
 
     def __init__(self, database: Database, version: int, *, kept_history: int = KEPT_HISTORY) -> None:
         """`version` is the last one that the database has."""

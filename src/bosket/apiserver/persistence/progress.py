@@ -39,7 +39,7 @@ class ProgressFile:
         return self._path.exists()
 
     def read(self) -> tuple[Progress | None, bool]:
-        """What was remembered last, and whether that can be told: a file that isn't there remembers nothing."""
+        """The progress that was stored last, and whether it could be read; a missing file stores nothing."""
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:

@@ -84,7 +84,7 @@ class RoleIndex:
             rules = self._rules[home, name] = tuple(Rule.parse(rule) for rule in entry.decode().get("rules") or ())
         return rules
 
-    # told by the store
+    # called by the store
 
     def _on_role(self, event: Event) -> None:
         self._rules.pop((event.entry.namespace, event.entry.name), None)

@@ -1,4 +1,4 @@
-"""Request bodies: bytes in an accepted format become an object, or the client is told what is wrong with them."""
+"""Request bodies: bytes in an accepted format become an object, or an error that says what is wrong."""
 
 from __future__ import annotations
 

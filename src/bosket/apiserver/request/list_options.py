@@ -1,6 +1,6 @@
 """What a list or a watch asks for beside its selectors, and kube-apiserver's rules for what goes together.
 
-`handlers.reading` reads them from the query of a request; all rules that are broken are told at once.
+`handlers.reading` reads them from the query of a request; all broken rules are reported at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ListOptions:
 
 
 def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
-    """Reads and checks; raises what the client is told."""
+    """Reads and checks; raises the error for the client."""
     version, match = query.get("resourceVersion", ""), query.get(_MATCH, "")
     check_version(version)
     initial = is_true(query["sendInitialEvents"]) if "sendInitialEvents" in query else None

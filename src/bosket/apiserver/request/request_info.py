@@ -3,7 +3,7 @@
 `parse_request` reads method, path and query into a `RequestInfo`. The authorizer judges its `attributes`;
 `resource_request.resolve` looks up the kind and makes the `ResourceRequest` around the very same attributes. Handlers
 see neither the method nor the path, so that what is carried out can't differ from what was allowed. Nothing is looked
-up here: who may not ask isn't told what there is.
+up here: a client without permission gets no hint which paths exist.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class ResourceRequest:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
-    #: what the client is told beside the answer, whatever that is
+    #: warnings that are sent with the response, whatever its status
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -1,4 +1,4 @@
-"""Discovery: which kinds are served, told to clients in the ways that they ask.
+"""Discovery: which kinds are served, in the formats that clients ask for.
 
 The documents change only with the registry, so they are kept until it does.
 """

@@ -21,7 +21,7 @@ from bosket.kube.transport import Response
 MAJOR, MINOR = "1", "37"
 GIT_VERSION = f"v{MAJOR}.{MINOR}.0+bosket"
 _HEALTH = ("healthz", "livez", "readyz")
-#: What is looked at, in the order in which it is told. All of it is so whenever there is an answer at all.
+#: The health checks in the order of the response. All of them pass whenever the server can respond at all.
 _CHECKS = ("ping", "log", "storage", "poststarthook/crd-informer-synced", "shutdown")
 _TEXT = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 

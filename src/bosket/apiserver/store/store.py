@@ -19,7 +19,7 @@ class Store:
     def __init__(self, *, history: int) -> None:
         self.history = history
         self.version = 1
-        #: told of every write; None where nothing outlives the process
+        #: receives every write; None where nothing outlives the process
         self.journal: Journal | None = None
         self.resources: dict[tuple[str, str], ResourceStore] = {}
         self._by_uid: dict[str, tuple[ResourceStore, str, str]] = {}
@@ -56,7 +56,7 @@ class Store:
 
     @property
     def settled(self) -> bool:
-        """Whether all that readers see is kept, so that others may be told."""
+        """Whether everything that readers see is on disk, so that watch events may leave."""
         return self.journal is None or self.journal.settled
 
     async def settle(self) -> None:

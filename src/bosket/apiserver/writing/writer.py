@@ -45,7 +45,7 @@ from bosket.apiserver.writing.claims import StorageKey, WriteClaims
 from bosket.runtime.clock import Clock
 
 _MAX_MANAGER_LENGTH = 128
-#: Generated names that may collide before the client is told.
+#: Attempts at a generated name before the collision is an error.
 _NAME_ATTEMPTS = 8
 #: For how long a change is worked out again because the object changed while admission was being asked: about the time
 #: that kube-apiserver has for a request.
@@ -90,7 +90,7 @@ class Write:
     applying: bool = False
     #: Strict refuses fields that the kind doesn't have, Warn tells of them, Ignore says nothing
     field_validation: str = "Warn"
-    #: the request's body, where keys that are in it twice are to be told of
+    #: the request's body, where duplicate keys are to be reported
     body: bytes = b""
     warnings: list[str] = field(default_factory=list)
     user: User = SERVER

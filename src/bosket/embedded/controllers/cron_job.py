@@ -26,7 +26,7 @@ from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
 _SCHEDULED_FOR: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-#: More starts than these missed in a row are told of.
+#: More missed starts than this in a row are reported.
 _MANY_MISSED: Final = 100
 #: How late it looks: the clock is then sure to have reached the time.
 _LATE_SECONDS: Final = 0.1
@@ -83,8 +83,8 @@ class CronJobController:
             if job is None:
                 self._events.event(owner, "Normal", "MissingJob", f"Active job went missing: {reference.name}")
             elif (end := finished_condition(job)) is not None:
-                told = f"Saw completed job: {job.metadata.name}, condition: {end.type}"
-                self._events.event(owner, "Normal", "SawCompletedJob", told)
+                message = f"Saw completed job: {job.metadata.name}, condition: {end.type}"
+                self._events.event(owner, "Normal", "SawCompletedJob", message)
             else:
                 active.append(reference)
         succeeded = [job.status.completionTime for job in jobs if _succeeded(job) and job.status.completionTime]
@@ -119,7 +119,7 @@ class CronJobController:
         if due is None:
             return schedule.next_firing(since, zone) - now + _LATE_SECONDS
         self._warn_of_missed(owner, schedule, since, zone)
-        if await self._make_way(owner):
+        if await self._may_start(owner):
             await self._create(owner, due, zone)
         return schedule.next_firing(max(due, now), zone) - now + _LATE_SECONDS
 
@@ -132,24 +132,24 @@ class CronJobController:
             return since
         missed = schedule.last_firing_since(since, now - deadline, zone)
         if missed is not None:
-            told = format_datetime(datetime.fromtimestamp(missed, UTC))
-            self._events.event(owner, "Warning", "MissSchedule", f"Missed scheduled time to start a job: {told}")
+            start = format_datetime(datetime.fromtimestamp(missed, UTC))
+            self._events.event(owner, "Warning", "MissSchedule", f"Missed scheduled time to start a job: {start}")
         return max(since, now - deadline)
 
     def _warn_of_missed(self, owner: CronJob, schedule: Schedule, since: float, zone: tzinfo) -> None:
         first = schedule.next_firing(since, zone)
         between = schedule.next_firing(first, zone) - first
         if (self._clock.now() - first) // between >= _MANY_MISSED:
-            told = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self._events.event(owner, "Warning", "TooManyMissedTimes", told)
+            message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            self._events.event(owner, "Warning", "TooManyMissedTimes", message)
 
-    async def _make_way(self, owner: CronJob) -> bool:
+    async def _may_start(self, owner: CronJob) -> bool:
         """Whether a job may start beside those that run; with `Replace`, those go first."""
         if not owner.status.active or owner.spec.concurrencyPolicy == "Allow":
             return True
         if owner.spec.concurrencyPolicy == "Forbid":
-            told = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._events.event(owner, "Normal", "JobAlreadyActive", told)
+            message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._events.event(owner, "Normal", "JobAlreadyActive", message)
             return False
         for reference in owner.status.active:
             job = self._jobs.store.get(ObjectKey(owner.metadata.namespace, reference.name))
@@ -173,7 +173,7 @@ class CronJobController:
         try:
             made = await self._client.create(job, meta.namespace)
             self._events.event(owner, "Normal", "SuccessfulCreate", f"Created job {made.metadata.name}")
-        except AlreadyExists:  # made before, and not told of; or somebody else's
+        except AlreadyExists:  # created before without a recorded status, or by somebody else
             made = await self._client.get(Job, job.metadata.name, meta.namespace)
             if meta.uid not in controller_index(made):
                 return

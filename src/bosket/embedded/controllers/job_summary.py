@@ -150,7 +150,7 @@ def completion_index(pod: Pod) -> int | None:
 
 
 def finished_at(pod: Pod) -> float:
-    """When the pod ended, as closely as it can be told."""
+    """When the pod ended, as exactly as its status says."""
     ends = [
         parse_time(status.state.terminated.finishedAt)
         for status in pod.status.containerStatuses

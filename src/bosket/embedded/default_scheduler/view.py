@@ -73,7 +73,8 @@ def by_taints_alone(node: Node) -> Node:
 
 
 class LocalInformer(Informer[T]):
-    """Objects of one kind that only a view has. Every change is told, also one that leaves the version as it was."""
+    """Objects of one kind that only a view has. Handlers get every change, also one that leaves the version as it
+    was."""
 
     def __init__(self, client: Client, kind: type[T]) -> None:
         super().__init__(client, kind)
@@ -308,7 +309,7 @@ class ViewTransport:
     """A `Transport` that keeps what is written into internal pod groups in the view."""
 
     def __init__(self, inner: Transport, view: View, written: Callable[[ObjectKey], None]) -> None:
-        """`written` is told which internal pod group something was said of."""
+        """`written` is called with the internal pod group whose status changed."""
         self._inner, self._view, self._written = inner, view, written
         resource = resource_of(Gang)
         self._prefix = f"/apis/{resource.group}/{resource.version}/namespaces/"

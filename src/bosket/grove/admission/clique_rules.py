@@ -53,7 +53,7 @@ def order_of_cliques_errors(owner: PodCliqueSet, path: str) -> Iterator[FieldErr
 
 
 def warnings_of(owner: PodCliqueSet) -> list[str]:
-    """What users are told though it is admitted."""
+    """Warnings about a clique that is admitted."""
     cliques = owner.spec.template.cliques
     return [RESTART_POLICY_WARNING for clique in cliques if clique.spec.podSpec.restartPolicy.strip()]
 

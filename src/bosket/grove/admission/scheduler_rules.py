@@ -102,7 +102,7 @@ def backend_errors(owner: PodCliqueSet, schedulers: SchedulerConfiguration, clus
     try:
         names = _schedulers_of(owner, schedulers)
     except UnknownBackend:
-        return  # which is told already
+        return  # reported already
     if not names:
         return
     name = names[0]

@@ -39,7 +39,7 @@ def check_new(owner: PodCliqueSet, configuration: OperatorConfiguration, cluster
 def check_change(
     old: PodCliqueSet, new: PodCliqueSet, configuration: OperatorConfiguration, cluster: Lookup
 ) -> Verdict:
-    """What is said about a set that is changed. What it may not become is told before what may not change.
+    """Errors of an update. Invalid new values come before fields that must not change.
 
     What stays as it was isn't judged again: finalizers can be taken from a set that would be refused by now.
     """

@@ -59,7 +59,7 @@ def _changes(old: PodCliqueSet, new: PodCliqueSet, *, is_repair: bool) -> Iterat
 
 
 def _set_changes(was: Constraint, now: Constraint, *, is_repair: bool) -> Iterator[FieldError]:
-    """Of the set's own constraint, a name that changes is told by itself."""
+    """A changed name of the set's own constraint is an error of its own."""
     field = f"{TEMPLATE}.topologyConstraint"
     old_name, new_name = was.topologyName if was else "", now.topologyName if now else ""
     if old_name == new_name:

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class Refused(Exception):
-    """A gang that this scheduler can't be told of, and why; trying again changes nothing until gang or cluster do."""
+    """The scheduler has no objects that express this gang; retrying is useless until gang or cluster change."""
 
     def __init__(self, message: str, reason: str = "BackendRefused") -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class Rendering:
     """What should exist for a gang, in the order in which it is made."""
 
     objects: tuple[KubeObject, ...] = ()
-    #: Sentences about what the scheduler can't be told, and goes without.
+    #: Sentences about parts of the gang that the scheduler's objects can't express.
     left_out: tuple[str, ...] = ()
 
 
@@ -142,7 +142,7 @@ class SchedulerBackend(ABC):
         return pod
 
     def verdict(self, gang: PodGang, cluster: Surroundings) -> Verdict:
-        """What the scheduler says of the gang; raises `Refused` where it turns out that it wasn't told all."""
+        """The scheduler's verdict on the gang; raises `Refused` where the scheduler did not accept its objects."""
         del gang, cluster
         return Verdict()
 

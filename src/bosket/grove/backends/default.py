@@ -37,8 +37,8 @@ class DefaultBackend(SchedulerBackend):
     def sync(self, gang: PodGang, cluster: Surroundings) -> Rendering:
         api = find_api(cluster.served)
         if api is None:
-            untold = "the API server serves no gang API (scheduling.k8s.io): its pods are scheduled one by one"
-            return Rendering(left_out=(untold,))
+            left_out = "the API server serves no gang API (scheduling.k8s.io): its pods are scheduled one by one"
+            return Rendering(left_out=(left_out,))
         return _without_impossible_changes(api, api.render(gang, cluster), cluster)
 
     def update(self, found: KubeObject, wanted: KubeObject) -> KubeObject | None:
@@ -56,18 +56,20 @@ class DefaultBackend(SchedulerBackend):
         api = find_api(cluster.served)
         said = api.conditions(cluster.owned) if api is not None else []
         waiting = [
-            (each, told)
-            for each, told in said
-            if api is not None and told.type in api.scheduled_conditions and told.status == "False"
+            (each, condition)
+            for each, condition in said
+            if api is not None and condition.type in api.scheduled_conditions and condition.status == "False"
         ]
         disrupted = [
-            f"{each.metadata.name}: {told.message or told.reason}"
-            for each, told in said
-            if told.type == "DisruptionTarget" and told.status == "True"
+            f"{each.metadata.name}: {condition.message or condition.reason}"
+            for each, condition in said
+            if condition.type == "DisruptionTarget" and condition.status == "True"
         ]
         return Verdict(
             reason=waiting[0][1].reason if waiting else "",
-            message="; ".join(f"{each.metadata.name}: {told.message or told.reason}" for each, told in waiting),
+            message="; ".join(
+                f"{each.metadata.name}: {condition.message or condition.reason}" for each, condition in waiting
+            ),
             disruption="; ".join(disrupted),
         )
 
@@ -75,7 +77,7 @@ class DefaultBackend(SchedulerBackend):
 def _without_impossible_changes(api: GangApi, rendering: Rendering, cluster: Surroundings) -> Rendering:
     """Groups that would have to be made anew stay as they are while they have pods, which would hold them anyway."""
     found = {(type(each), each.metadata.name): each for each in cluster.owned}
-    objects, untold = [], list(rendering.left_out)
+    objects, left_out = [], list(rendering.left_out)
     for wanted in rendering.objects:
         present = found.get((type(wanted), wanted.metadata.name))
         if present is not None and (level := dropped_level(present, wanted)):
@@ -88,8 +90,8 @@ def _without_impossible_changes(api: GangApi, rendering: Rendering, cluster: Sur
             objects.append(wanted)
         else:
             objects.append(present)
-            untold.append(f"{api.kinds[-1].__name__} {wanted.metadata.name} can't be changed while it has pods")
-    return Rendering(tuple(objects), tuple(untold))
+            left_out.append(f"{api.kinds[-1].__name__} {wanted.metadata.name} can't be changed while it has pods")
+    return Rendering(tuple(objects), tuple(left_out))
 
 
 def _with_priority_of_group(gang: PodGang, pod: Pod, cluster: Surroundings) -> Pod:

@@ -89,8 +89,8 @@ def look_again_seconds(status: PodGangStatus, seen: Observation, now: float) -> 
 
 def patience_seconds(before: PodGangStatus, after: PodGangStatus) -> float:
     """How long a change of the status may wait for others: what a new gang waits for can, and how many pods."""
-    told = {each.type: each.status for each in before.conditions}
-    if any(each.type in told and told[each.type] != each.status for each in after.conditions):
+    previous = {each.type: each.status for each in before.conditions}
+    if any(each.type in previous and previous[each.type] != each.status for each in after.conditions):
         return 0.0
     return 0.0 if before.phase != after.phase == "Running" else _SMALL_NEWS_SECONDS
 
@@ -148,7 +148,7 @@ def _was_scheduled(clique: PodClique) -> bool:
 
 
 def _has_been(gang: PodGang, type_: str) -> bool:
-    """Whether a condition was true, as far as it can be told: it is, or the gang already fell below once."""
+    """Whether a condition was true before: it still is, or the gang already fell below its minimum once."""
     found, fallen = condition(gang.status.conditions, type_), condition(gang.status.conditions, UNHEALTHY)
     return any(each is not None and each.status == "True" for each in (found, fallen))
 

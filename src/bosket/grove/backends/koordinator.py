@@ -59,7 +59,7 @@ class KoordinatorBackend(SchedulerBackend):
                 "the API server serves PodGroups neither of scheduling.sigs.k8s.io/v1alpha1 nor of "
                 "scheduling.koordinator.sh/v1alpha1"
             )
-        strategy, untold = _gather_strategy(gang, cluster)
+        strategy, left_out = _gather_strategy(gang, cluster)
         parts = gang.spec.podgroups
         bundle = json.dumps([f"{gang.metadata.namespace}/{label_name(part.name)}" for part in parts])
         shared = {f"{_PREFIX}/mode": "Strict", f"{_PREFIX}/groups": bundle, f"{_PREFIX}/match-policy": "once-satisfied"}
@@ -80,7 +80,7 @@ class KoordinatorBackend(SchedulerBackend):
                 )
                 for part in parts
             ),
-            tuple(untold),
+            tuple(left_out),
         )
 
     def update(self, found: KubeObject, wanted: KubeObject) -> KubeObject:
@@ -104,20 +104,20 @@ class KoordinatorBackend(SchedulerBackend):
         waiting = [each for each in cluster.owned_of(PodGroup) if each.status.phase not in _PLACED]
         if not waiting:
             return Verdict()
-        told = ", ".join(f"{each.metadata.name} {each.status.phase or 'Pending'}" for each in waiting)
-        return Verdict(message=f"Koordinator says of its pod groups: {told}")
+        phases = ", ".join(f"{each.metadata.name} {each.status.phase or 'Pending'}" for each in waiting)
+        return Verdict(message=f"Koordinator says of its pod groups: {phases}")
 
 
 def _gather_strategy(gang: PodGang, cluster: Surroundings) -> tuple[list[dict[str, str]], list[str]]:
     """What must and should be gathered where, and what can't be said; raises `Refused`."""
-    whole, untold = gang.spec.topologyConstraint, []
+    whole, left_out = gang.spec.topologyConstraint, []
     if len(gang.spec.podgroups) == 1:
         whole = gang.spec.podgroups[0].topologyConstraint or whole  # the part is the whole
     else:
         for config in gang.spec.topologyConstraintGroupConfigs:
-            untold += _untold(config.name, config.topologyConstraint)
+            left_out += _left_out(config.name, config.topologyConstraint)
         for part in gang.spec.podgroups:
-            untold += _untold(part.name, part.topologyConstraint)
+            left_out += _left_out(part.name, part.topologyConstraint)
     layers = {
         key: layer.topologyLayer
         for topology in cluster.related_of(ClusterNetworkTopology)
@@ -135,13 +135,13 @@ def _gather_strategy(gang: PodGang, cluster: Surroundings) -> tuple[list[dict[st
     if preferred in layers:
         strategy.append({"layer": layers[preferred], "strategy": "PreferGather"})
     elif preferred:
-        untold.append(
+        left_out.append(
             f"the gang prefers one domain of {preferred}, and no layer of a ClusterNetworkTopology has that label"
         )
-    return strategy, untold
+    return strategy, left_out
 
 
-def _untold(name: str, constraint: GangTopologyConstraint | None) -> list[str]:
+def _left_out(name: str, constraint: GangTopologyConstraint | None) -> list[str]:
     if required := required_level(constraint):
         raise Refused(f"{name} must be in one domain of {required}; Koordinator gathers gangs as a whole only")
     preferred = preferred_level(constraint)

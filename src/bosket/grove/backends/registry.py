@@ -1,4 +1,4 @@
-"""Which backend a gang is told by: its scheduler's name says it, an annotation may overrule that.
+"""Registry: chooses the backend of a gang by scheduler name; an annotation overrides the name.
 
 Backends are asked in the order in which they are given: specific ones first. The choice is remembered by name and by
 gang, and counted once for each gang.

@@ -1,7 +1,7 @@
 """The backends as a service: a reconciler on PodGangs. Spec flows forward to the scheduler, status back into the gang.
 
 One gang after the other is brought to what its backend says: the scheduler's objects, the gate of its pods, its status.
-A backend that fails leaves the gang as it is; that is told in an event and in the gang's status, other gangs don't
+A backend that fails leaves the gang as it is and is reported in an event and in the gang's status; other gangs don't
 notice. A process runs all backends, or one of them (`Options.only`) and leaves the others' gangs alone.
 """
 
@@ -89,7 +89,7 @@ class BackendController:
         self._gangs = env.informers.of(PodGang)
         self._nodes = env.informers.of(Node)
         self._cliques = env.informers.of(PodClique, optional=True)
-        #: What was told last of each gang, so that the same is told once.
+        #: The last event text per gang, so that the same text is sent once.
         self._told: dict[ObjectKey, tuple[str, ...]] = {}
         self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
@@ -177,7 +177,7 @@ class BackendController:
         return min((each for each in (look_again, again) if each is not None), default=None)
 
     async def _sync(self, gang: PodGang, backend: SchedulerBackend) -> tuple[Exception | None, Verdict, float | None]:
-        """Tell the scheduler; what went wrong, what it says of the gang, and when to come again."""
+        """Writes the gang's objects; returns the failure, the scheduler's verdict, and the seconds until a retry."""
         try:
             left_out = await self._forward(gang, backend)
             verdict = backend.verdict(gang, self._cluster.surroundings(gang, backend))
@@ -197,7 +197,7 @@ class BackendController:
         return None, verdict, None
 
     async def _forward(self, gang: PodGang, backend: SchedulerBackend) -> tuple[str, ...]:
-        """What the scheduler can't be told."""
+        """Writes the gang's objects; returns what the scheduler's objects can't express."""
         before = self._cluster.surroundings(gang, backend)
         rendering = backend.sync(gang, before)
         writes = await self._applier.apply(backend, gang, rendering.objects, before.owned)

@@ -83,11 +83,11 @@ class VolcanoBackend(SchedulerBackend):
         if group is not None and gang.spec.podgroups and not group.spec.subGroupPolicy:
             dropped = "the API server drops subGroupPolicy of PodGroups: Volcano must be 1.14 or newer"
             raise Refused(dropped, _UNAVAILABLE)
-        told = [] if group is None else [each for each in group.status.conditions if each.status == "True"]
+        conditions = [] if group is None else [each for each in group.status.conditions if each.status == "True"]
         # The last one counts: the scheduler adds conditions as it goes.
-        if not told or told[-1].type != "Unschedulable":
+        if not conditions or conditions[-1].type != "Unschedulable":
             return Verdict()
-        return Verdict(reason=told[-1].reason or "Unschedulable", message=told[-1].message)
+        return Verdict(reason=conditions[-1].reason or "Unschedulable", message=conditions[-1].message)
 
 
 def _queue(gang: PodGang, owner: PodCliqueSet | None) -> str:
@@ -129,7 +129,7 @@ class _Tiers:
             if found is None:
                 raise Refused(f"{whose} must be in one domain of {required}, and no tier of HyperNodes stands for that")
             if preferred:
-                self.left_out.append(f"{whose} prefers one domain of {preferred}; Volcano can be told one level only")
+                self.left_out.append(f"{whose} prefers one domain of {preferred}; Volcano has one level only")
             return msgspec.structs.replace(found, mode="hard")
         found = self._tier(preferred) if preferred else None
         if preferred and found is None:

@@ -39,7 +39,7 @@ class YuniKornBackend(SchedulerBackend):
 
     def sync(self, gang: PodGang, cluster: Surroundings) -> Rendering:
         del cluster
-        untold = []
+        left_out = []
         spec = gang.spec
         for name, constraint in (
             ("the gang", spec.topologyConstraint),
@@ -47,13 +47,13 @@ class YuniKornBackend(SchedulerBackend):
             *((each.name, each.topologyConstraint) for each in spec.podgroups),
         ):
             if required := required_level(constraint):
-                raise Refused(f"{name} must be in one domain of {required}; YuniKorn can't be told of topology")
+                raise Refused(f"{name} must be in one domain of {required}; YuniKorn has no topology constraints")
             if preferred := preferred_level(constraint):
-                untold.append(f"{name} prefers one domain of {preferred}; YuniKorn can't be told of topology")
-        return Rendering(left_out=tuple(untold))
+                left_out.append(f"{name} prefers one domain of {preferred}; YuniKorn has no topology constraints")
+        return Rendering(left_out=tuple(left_out))
 
     def pod_additions(self, gang: PodGang, pod: Pod, cluster: Surroundings) -> Pod:
-        self.sync(gang, cluster)  # what can't be told is refused here too: nothing else would hold the pod back
+        self.sync(gang, cluster)  # what YuniKorn can't express is refused here too: nothing else holds the pod back
         own = pod.metadata.labels[keys.GROVE_POD_CLIQUE_LABEL]
         groups = [
             _task_group(part, _pod_spec(part, pod, own, cluster)) for part in gang.spec.podgroups if part.minReplicas
@@ -73,9 +73,10 @@ class YuniKornBackend(SchedulerBackend):
         """Only pods show what YuniKorn thinks."""
         del gang
         for pod in sorted(cluster.pods, key=lambda pod: pod.metadata.name):
-            for told in pod.status.conditions:
-                if told.type == "PodScheduled" and told.status == "False" and told.reason != "SchedulingGated":
-                    return Verdict(reason=told.reason, message=f"{pod.metadata.name}: {told.message}")
+            for condition in pod.status.conditions:
+                is_refused = condition.type == "PodScheduled" and condition.status == "False"
+                if is_refused and condition.reason != "SchedulingGated":
+                    return Verdict(reason=condition.reason, message=f"{pod.metadata.name}: {condition.message}")
         return Verdict()
 
 

@@ -53,12 +53,12 @@ async def wait_for_parents(client: Client, gang: OwnGang, parents: Sequence[Pare
     watching = asyncio.create_task(pods.run(), name="pods")
     try:
         await _unless_ended(watching, pods.wait_synced())
-        told: list[Parent] = []
+        logged: list[Parent] = []
         while missing := waiting_for(parents, ready := ready_counts(pods.store.values())):
-            if missing != told:
+            if missing != logged:
                 shown = ", ".join(f"{each.clique} ({ready[each.clique]} of {each.minimum} ready)" for each in missing)
                 _log.info("waiting", extra={"gang": f"{gang.namespace}/{gang.name}", "podcliques": shown})
-                told = missing
+                logged = missing
             changed.clear()
             await _unless_ended(watching, changed.wait())
     finally:

@@ -73,7 +73,8 @@ class SetReplicas:
         cliques: Mapping[str, PodClique],
         groups: Mapping[str, PodCliqueScalingGroup],
     ) -> None:
-        """Delete all PodCliques of a replica, which are then made anew. Its scaling groups are told, once."""
+        """Deletes all PodCliques of a replica, which are then recreated; notes the deletion once in its scaling
+        groups."""
         what = f"Error deleting PodCliqueSet replica {replica}"
         with reported(self._events, owner, "PodCliqueSetReplicaDeleteFailed", "ERR_DELETE_PCS_REPLICA", what):
             for clique in cliques.values():

@@ -1,4 +1,4 @@
-"""Hashes by which a template is told from another: labels of PodCliques and pods, and a set's generation.
+"""Template hashes: labels of PodCliques and pods, and the generation of a set.
 
 They cover what pods are made from (a clique's labels, annotations and pod spec, with the set's priority class), and
 nothing else: another number of replicas is no other template. They are Grove's, to the bit: an operator that takes

@@ -1,4 +1,4 @@
-"""How an API server is told whom to ask: webhook configurations, written so that they are as they should be.
+"""Keeps webhook configurations as they should be, so that API servers call our webhooks.
 
 What they say is each service's own; `Reach` is how webhooks are reached, the same for all of a service.
 """

@@ -50,7 +50,7 @@ class CertificateSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """What is served, where, and how API servers are told of it."""
+    """The handlers of a webhook service, its address, and its webhook configurations."""
 
     #: Also the name of the service.
     name: str

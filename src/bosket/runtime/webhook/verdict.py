@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """An object is admitted if nothing is refused; its user is told the warnings either way."""
+    """The answer to a review. No refusals: the object is admitted. Warnings are sent either way."""
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from bosket.scheduler.framework.extension import ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.lost_work import lost_gpu_seconds
+from bosket.scheduler.framework.operation import lost_gpu_seconds
 from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
@@ -348,7 +348,7 @@ _delay = attrgetter("preemption_delay_seconds")
 
 
 def _has_work(session: Session) -> bool:
-    """Whether there may be somebody to take from, or somebody who must be told that it is too early for that."""
+    """Whether any job may be a victim, or any waiting job has a preemption delay whose end must be reported."""
     snapshot = session.snapshot
     if any(map(_delay, snapshot.unsettled)):
         return True

@@ -103,7 +103,8 @@ def patched(obj: KubeObject | None, patch: ObjectPatch) -> KubeObject | None:
         document = operations[0].get("value")
     else:
         try:
-            document = apply_json_patch(msgspec.to_builtins(obj), operations)
+            # Through JSON: `to_builtins` leaves tuples as they are, which no path leads into.
+            document = apply_json_patch(msgspec.json.decode(msgspec.json.encode(obj)), operations)
         except PatchError as error:
             raise ChangeError(f"{reference}: {error}") from error
     return _decoded(document, reference, struct)

@@ -15,8 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from bosket.api.core import Node, Pod, Taint
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.api.kai import PodGroup, Queue, QueueResource, QueueResources
-from bosket.api.keys import POD_GROUP_ANNOTATION
+from bosket.api.keys import POD_GROUP_ANNOTATION, TOP_OWNER_ANNOTATION
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity, parse
@@ -273,7 +274,20 @@ def _delete_workload(draft: Draft, text: str, kind: str, key: ObjectKey) -> tupl
 
 
 def _is_owned(obj: KubeObject, kind: str, name: str) -> bool:
-    return any(each.kind.lower() == kind.lower() and each.name == name for each in obj.metadata.ownerReferences)
+    """By its owner references, or, further up, by what the pod grouper noted about the top owner."""
+    for each in obj.metadata.ownerReferences:
+        if each.kind.lower() == kind.lower() and each.name == name:
+            return True
+        # A replica set is called after its deployment, and a hash.
+        if (kind.lower(), each.kind) == ("deployment", "ReplicaSet") and each.name.rpartition("-")[0] == name:
+            return True
+    try:
+        top = read_yaml(obj.metadata.annotations.get(TOP_OWNER_ANNOTATION, ""))
+    except UnreadableDocument:
+        return False
+    if not isinstance(top, dict):
+        return False
+    return str(top.get("kind", "")).lower() == kind.lower() and str(top.get("name", "")) == name
 
 
 def _drop(draft: Draft, going: Iterable[KubeObject]) -> None:

@@ -115,4 +115,5 @@ class _Amounts:
 def _slots(amounts: Amounts2D, wanted: np.ndarray) -> int:
     if not amounts.shape[1]:
         return 0
-    return int(np.floor(amounts / wanted[:, None] + 1e-9).min(axis=0).sum())
+    counts = wanted > 0  # memory of shared GPUs counts for nothing where no device is large enough to tell by
+    return int(np.floor(amounts[counts] / wanted[counts, None] + 1e-9).min(axis=0).sum())

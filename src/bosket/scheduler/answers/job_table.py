@@ -11,14 +11,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from bosket.api.object import ObjectKey
+from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.workload_name import shown_names, workload_of
-from bosket.scheduler.configuration.configuration import Configuration
-from bosket.scheduler.decide import open_session
-from bosket.scheduler.model.decisions import Decisions, Waiting
+from bosket.scheduler.model.decisions import Decisions, Operation, Pipeline, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, WAITING, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, WAITING, Task, TaskStatus
 
 State = Literal["pending", "pipelined", "running", "evicted", "ending", "finished"]
 #: Kinds without which nothing can be decided.
@@ -54,51 +52,28 @@ def can_decide(unread: Collection[str]) -> bool:
     return not any(kind in unread for kind in NEEDED)
 
 
-def job_rows(
-    snapshot: Snapshot, configuration: Configuration, decisions: Decisions | None, now: float
-) -> tuple[JobRow, ...]:
+def job_rows(snapshot: Snapshot, decisions: Decisions | None, now: float) -> tuple[JobRow, ...]:
     """A row for each job: by queue, those that wait last and in their order. `decisions`: None where they can't be."""
+    sentences = Sentences(snapshot, decisions) if decisions is not None else None
     waiting = {each.job.key: each for each in decisions.waiting} if decisions is not None else {}
-    positions = _positions(snapshot, configuration) if decisions is not None else {}
     shown = shown_names(job.group for job in snapshot.jobs.values())
     rows = [
-        _row(job, waiting.get(key), decisions, shown=shown[job.group.key], position=positions.get(key), now=now)
-        for key, job in sorted(snapshot.jobs.items())
+        _row(job, waiting.get(key), sentences, shown[job.group.key], now) for key, job in sorted(snapshot.jobs.items())
     ]
     order: Mapping[State, int] = {"running": 0, "ending": 1, "pipelined": 2, "pending": 3, "evicted": 4, "finished": 5}
     rows.sort(key=lambda row: (row.queue, order[row.state], row.position or 0, row.created, row.namespace, row.name))
     return tuple(rows)
 
 
-def _positions(snapshot: Snapshot, configuration: Configuration) -> dict[ObjectKey, int]:
-    """Where each waiting job stands in its queue; jobs that can't be tried at all stand nowhere."""
-    session = open_session(snapshot, configuration)
-    by_queue: dict[int, list[tuple[tuple[object, ...], ObjectKey]]] = {}
-    for state in session.jobs.candidates():
-        by_queue.setdefault(state.queue_row, []).append((session.orders.job_key(state), state.job.key))
-    positions: dict[ObjectKey, int] = {}
-    for entries in by_queue.values():
-        entries.sort(key=lambda entry: entry[0])
-        positions.update({key: place for place, (_, key) in enumerate(entries, start=1)})
-    return positions
-
-
-def _row(
-    job: Job,
-    waiting: Waiting | None,
-    decisions: Decisions | None,
-    *,
-    shown: str,
-    position: int | None,
-    now: float,
-) -> JobRow:
+def _row(job: Job, waiting: Waiting | None, sentences: Sentences | None, shown: str, now: float) -> JobRow:
     tasks = (*job.tasks, *job.orphan_tasks)
-    outcome = decisions.outcome if decisions is not None else {}
-    state = _state(job, decisions)
+    outcome = sentences.decisions.outcome if sentences is not None else {}
+    state = _state(job, outcome)
     placed = {task.node for task in tasks if task.node and task.status in ACTIVE_USED}
     if state in ("pending", "pipelined"):
         placed |= {outcome[task].node for task in tasks if task in outcome and task.status in WAITING}
-    alive = [task for task in tasks if task.status not in _ENDED]
+    ahead = sentences.line.ahead_of(job) if sentences is not None and state == "pending" else None
+    code, sentence = _why(job, state, waiting, sentences)
     return JobRow(
         namespace=job.key.namespace,
         name=job.key.name,
@@ -108,20 +83,20 @@ def _row(
         priority=job.priority,
         preemptible=job.preemptible,
         state=state,
-        position=position if state == "pending" else None,
+        position=ahead + 1 if ahead is not None else None,
         created=job.created,
         age_seconds=max(0.0, now - job.created) if job.created else 0.0,
         pods=len(tasks),
         running_pods=sum(task.status in ACTIVE_USED for task in tasks),
         min_pods=sum(pod_set.min_available for pod_set in job.pod_sets),
-        gpus=sum(task.pod_class.charge[0] for task in alive),
+        gpus=sum(task.pod_class.charge[0] for task in tasks if task.status not in _ENDED),
         nodes=tuple(sorted(placed)),
-        sentence=_sentence(job, state, waiting, decisions),
-        reason=_reason(job, state, waiting),
+        sentence=sentence,
+        reason=code,
     )
 
 
-def _state(job: Job, decisions: Decisions | None) -> State:
+def _state(job: Job, outcome: Mapping[Task, Operation]) -> State:
     statuses = [task.status for task in job.tasks]
     if any(status in ACTIVE_ALLOCATED for status in statuses):
         return "running"
@@ -129,38 +104,30 @@ def _state(job: Job, decisions: Decisions | None) -> State:
     if any(status in ACTIVE_USED for status in statuses):
         return "evicted" if evicted > started else "ending"
     if any(status in WAITING for status in statuses):
-        outcome = decisions.outcome if decisions is not None else {}
-        found = {type(outcome[task]).__name__ for task in job.tasks if task in outcome and task.status in WAITING}
-        return "pipelined" if "Pipeline" in found else "pending"
+        places = [outcome.get(task) for task in job.tasks if task.status in WAITING]
+        return "pipelined" if any(isinstance(each, Pipeline) for each in places) else "pending"
     if statuses and all(status in _ENDED for status in statuses):
         return "finished"
     return "evicted" if evicted > started else "pending" if job.problem or not statuses else "finished"
 
 
-def _sentence(job: Job, state: State, waiting: Waiting | None, decisions: Decisions | None) -> str:
-    if state == "finished":
-        return ""
-    if decisions is None:
-        return _written(job) if state in ("pending", "evicted") else ""
-    if state == "pipelined":
-        return "has a place, and waits until the pods that are there have ended"
-    if waiting is not None and waiting.reasons and (state != "running" or waiting.tasks):
-        return " ".join(waiting.text.split())
-    if state == "pending" and any(task in decisions.outcome for task in job.tasks):
-        return "starts in the next cycle"
-    if state == "pending" and not any(True for _ in job.tasks):
-        return "has no pods yet"
-    return ""
+def _why(job: Job, state: State, waiting: Waiting | None, sentences: Sentences | None) -> tuple[str, str]:
+    """The code and the sentence of why the job waits, or of what happens to it next; empty where there is nothing."""
+    if state in ("finished", "ending"):
+        return "", ""
+    if sentences is None:
+        return _written(job) if state in ("pending", "evicted") else ("", "")
+    answer = sentences.of(waiting) if waiting is not None else sentences.about(job.key)
+    if answer is not None:
+        return answer.reason.code, answer.sentence
+    if state == "pending" and any(task in sentences.decisions.outcome for task in job.tasks):
+        return "", "starts in the next cycle"
+    return ("", "has no pods yet") if state == "pending" and not job.has_waiting else ("", "")
 
 
-def _written(job: Job) -> str:
-    """What the scheduler says on the pod group."""
-    conditions = job.group.status.schedulingConditions
-    return " ".join(conditions[-1].message.split()) if conditions else ""
-
-
-def _reason(job: Job, state: State, waiting: Waiting | None) -> str:
-    if waiting is not None and waiting.reasons:
-        return waiting.reasons[0].code
-    conditions = job.group.status.schedulingConditions if state == "pending" else ()
-    return next((each.reason for condition in reversed(conditions) for each in condition.reasons if each.reason), "")
+def _written(job: Job) -> tuple[str, str]:
+    """What the scheduler says on the pod group, the sentence first."""
+    for condition in reversed(job.group.status.schedulingConditions):
+        code = next((each.reason for each in condition.reasons if each.reason), "")
+        return code, condition.message.partition("\n")[0].strip()
+    return "", ""

@@ -16,13 +16,13 @@ from bosket.scheduler.answers.draft import Draft
 from bosket.scheduler.answers.edits import Drained
 from bosket.scheduler.answers.fragmentation import report
 from bosket.scheduler.answers.outcome import SHARE_DECIMALS, SHARE_NAMES
+from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.virtual_cluster import VirtualCluster
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.reason import in_words
 from bosket.scheduler.model.resource import GPU, QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
 Json = dict[str, Any]
 #: When a job starts: in the first cycle; when those have left that are evicted for it; in a later cycle.
@@ -91,6 +91,8 @@ class Plan:
     evicts: tuple[Evicted, ...]
     fair_share: Mapping[str, tuple[QueueAmounts | None, QueueAmounts | None]]  #: by queue: before, after
     usage: tuple[Usage, Usage]
+    #: by job: pod → node of those that have one, in the end
+    placed: Mapping[ObjectKey, Mapping[str, str]]
     drained: tuple[Drained, ...]
     workloads: Mapping[ObjectKey, str]  #: what people call a job: "Job default/train"
     digest: str
@@ -154,6 +156,7 @@ def make_plan(
         evicts=evicts,
         fair_share=shares,
         usage=(before.usage_at_first, after.usage_at_last),
+        placed=_placed(after.end),
         drained=drained,
         workloads=workloads or {},
         digest=cluster.digest(),
@@ -171,8 +174,12 @@ class _Course:
     snapshot: Snapshot  #: of the last cycle
     decisions: Decisions  #: of the last cycle
     usage_at_first: Usage
-    usage_at_last: Usage
+    end: Snapshot  #: after the last cycle was carried out
     cycles: int
+
+    @property
+    def usage_at_last(self) -> Usage:
+        return _usage(self.end)
 
 
 def _follow(cluster: VirtualCluster, cycles: int) -> _Course:
@@ -190,7 +197,7 @@ def _follow(cluster: VirtualCluster, cycles: int) -> _Course:
         changed = cluster.carry_out(decisions)
         if number >= cycles or not changed:
             break
-    return _Course(starts, evicts, snapshot, decisions, first, _usage(cluster.snapshot()), number)
+    return _Course(starts, evicts, snapshot, decisions, first, cluster.snapshot(), number)
 
 
 def _add_starts(
@@ -274,10 +281,11 @@ def _waits(
     proofs = 0
     found = sorted(_waiting(after), key=lambda each: (each[0].key not in subjects, each[0].key in waited, each[0].key))
     for job, sentence in found:
-        if job.key in after.starts:
+        is_pipelined = _pipelined(after.decisions, job)
+        if is_pipelined and job.key in after.starts:
             continue
         verdict: Verdict = "not-now"
-        if _pipelined(after.decisions, job):
+        if is_pipelined:
             verdict = "waiting-for-termination"
         elif job.key in subjects or proofs < MOST_PROOFS:
             proofs += job.key not in subjects
@@ -287,15 +295,14 @@ def _waits(
 
 def _waiting(course: _Course) -> Iterable[tuple[Job, str]]:
     """Jobs of which nothing runs, and that got no place to bind to; with what is said about them."""
-    said = {each.job.key: each for each in course.decisions.waiting}
+    sentences = Sentences(course.snapshot, course.decisions)
     bound = {bind.job.key for bind in course.decisions.lasting_binds}
     for job in course.snapshot.unsettled:
         has_pending = any(task.status in (TaskStatus.PENDING, TaskStatus.GATED) for task in job.tasks)
         if not has_pending or job.is_active or job.key in bound:
             continue
-        waiting = said.get(job.key)
-        text = in_words(waiting.reasons) if waiting is not None else ""
-        yield job, " ".join(text.split())
+        answer = sentences.about(job.key)
+        yield job, answer.sentence if answer is not None else "isn't tried in this cycle"
 
 
 def _pipelined(decisions: Decisions, job: Job) -> bool:
@@ -317,6 +324,14 @@ def starts_alone(cluster: Cluster, draft: Draft, job: ObjectKey) -> bool:
         alone[BindRequest, request.key] = None
     _, decisions = VirtualCluster(cluster, alone).cycle()
     return any(bind.job.key == job for bind in decisions.lasting_binds)
+
+
+def _placed(snapshot: Snapshot) -> dict[ObjectKey, dict[str, str]]:
+    found = {
+        job.key: {task.key.name: task.node for task in job.tasks if task.status in ACTIVE_ALLOCATED}
+        for job in snapshot.jobs.values()
+    }
+    return {job: nodes for job, nodes in found.items() if nodes}
 
 
 def _usage(snapshot: Snapshot) -> Usage:

@@ -51,7 +51,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_configuration(text: str, *, known_actions: Iterable[str], report: Report | None = None) -> Configuration:
-    """Reads a configuration file; `report` is told what has no effect. Actions must be known, as in KAI."""
+    """Reads a configuration file; `report` is called with settings that have no effect. Actions must be known, as in
+    KAI."""
     try:
         document = read_yaml(text, loader=_Loader) or {}
     except UnreadableDocument as error:

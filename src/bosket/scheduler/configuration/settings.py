@@ -22,5 +22,5 @@ class Settings:
     default_staleness_grace_seconds: float = 60.0
     #: whether what CSI drivers have left is counted down as volumes are decided on, and not only looked at for each
     schedule_csi_storage: bool = False
-    #: whether those who wait are told what each node lacks, and not only how many nodes lack it
+    #: whether reasons say what each node lacks, and not only how many nodes lack it
     detailed_fit_errors: bool = False

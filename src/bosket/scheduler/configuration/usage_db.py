@@ -23,7 +23,7 @@ CLIENT_TYPES: Final = ("prometheus", "builtin", "fake", "fake-with-history")
 def usage_db_from(document: Any, report: Callable[[str], None] | None = None) -> UsageDBConfig:
     """Reads and checks the section; raises `ConfigurationError` with the field that is wrong.
 
-    `report` is told what has no effect.
+    `report` is called with settings that have no effect.
     """
     try:
         config = msgspec.convert(document, UsageDBConfig)

@@ -54,7 +54,7 @@ class Parameters:
 
 
 def parameters_from(params: UsageParams | None, report: Callable[[str], None] | None = None) -> Parameters:
-    """The parameters with their defaults; `report` is told what has no effect."""
+    """The parameters with their defaults; `report` is called with settings that have no effect."""
     params = params or UsageParams()
     extra = params.extraParams
     for key in sorted(extra.keys() - {*_TIMES, *ALLOCATION_METRICS, *CAPACITY_METRICS}):

@@ -1,4 +1,4 @@
-"""Whether queues have room for what jobs ask for, by all capacity checks, and what pods cost on devices of a size."""
+"""Capacity: whether queues have room for what jobs ask for, by all capacity checks of plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 
 
 class Capacity:
-    """The capacity checks of a session, and the prices that they are asked with."""
+    """The capacity checks of a session, and the requests that they are called with."""
 
     def __init__(self, table: NodeTable, extensions: ExtensionPoints) -> None:
         self._devices, self._checks = table.devices, extensions.capacity_checks
@@ -20,7 +20,7 @@ class Capacity:
         self._prices: dict[tuple[ClassIndex, int, int | None], QueueAmounts] = {}
 
     def objection(self, job: JobState) -> JobReason | None:
-        """Why the job's queue has no room for its next tasks."""
+        """Why the job's queue has no room for its next tasks; None if it has."""
         for check in self._checks:
             reason = check(job, job.least_request())
             if reason is not None:
@@ -28,9 +28,10 @@ class Capacity:
         return None
 
     def over_capacity_by_size(self, job: JobState, task: Task) -> dict[int, JobReason]:
-        """By size of devices: why the task's queue has no room for it there.
+        """By device size: why the task's queue has no room for the task on devices of that size.
 
-        The job as a whole was checked, with the largest devices there are: on smaller ones memory costs more.
+        The job as a whole was checked with the largest devices; on smaller devices the same memory is a larger part of
+        a GPU.
         """
         reasons: dict[int, JobReason] = {}
         if task.pod_class.share is None or not (sizes := self._sizes_that_cost_more(task.pod_class)):
@@ -43,8 +44,8 @@ class Capacity:
         return reasons
 
     def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> QueueAmounts:
-        """What so many pods ask for together, if all devices were of this size. Jobs that are alike get the very same
-        object: whether the next job of a queue asks for something else is then seen at once."""
+        """The request of so many pods of a class, if all devices were of this size. Equal requests are the same object:
+        `Turns` compares by identity whether a queue's next job asks for something else."""
         key = (pod_class.index, count, device_mib)
         found = self._prices.get(key)
         if found is None:
@@ -53,7 +54,7 @@ class Capacity:
         return found
 
     def _sizes_that_cost_more(self, pod_class: PodClass) -> list[int]:
-        """Sizes of devices on which pods of a class cost more than was checked for their job as a whole."""
+        """The device sizes on which pods of a class cost more than was checked for their job."""
         found = self._costly_sizes.get(pod_class.index)
         if found is None:
             checked = pod_class.charge_by(self._devices.largest)[0]

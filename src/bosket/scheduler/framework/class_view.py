@@ -1,7 +1,7 @@
-"""Fit and score of one pod class over all nodes.
+"""ClassView: fit and score of one pod class over all nodes.
 
-Everything that doesn't change during a cycle is computed once. Placing a pod changes one column of the ledger; the view
-then looks at that column alone, unless what all scores rest on (a minimum over nodes, say) moved with it.
+What can't change during a cycle is computed once. After a placement only the changed columns of the ledger are looked
+at again, unless a global input of the scores (such as a minimum over all nodes) changed with it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
 
-#: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
+#: From this many changed rows on, computing them as an array is cheaper; from this many changes on, all rows.
 FEW_ROWS = 16
 FEW_CHANGES = 256
-#: How many columns cost as much as one of them, if all are computed together.
+#: How many rows of an array computation cost as much as one single row.
 MUCH_CHEAPER = 16
 EVERYWHERE = slice(None)
 NO_SCORES: Scores = np.empty(0)
@@ -42,18 +42,18 @@ SHORT_PREFIXES = ("node(s) didn't have enough resources: ", "node(s) didn't have
 
 
 def short_of(resource: str) -> str:
-    """What a node says that has too little of a resource."""
+    """The reason text for nodes with too little of a resource."""
     if resource.startswith(MIG_RESOURCE_PREFIX):
         return f"{SHORT_PREFIXES[1]}{resource}"
     return f"{SHORT_PREFIXES[0]}{SHORT_OF.get(resource, resource)}"
 
 
-#: How many of the node table's units are one of those that people are told.
+#: By resource: how many of the node table's units make one unit in messages.
 _UNITS = {"cpu": 1e3, "memory": 1e9}
 
 
 def lack_of(node: str, resource: str, requested: float, used: float, capacity: float) -> str:
-    """What a node has of a resource, and what is asked for; the amounts are the node table's."""
+    """The detailed reason text for one node: requested, used and total amounts, in the node table's units."""
     unit, what = _UNITS.get(resource, 1.0), SHORT_OF.get(resource, resource)
     asked, held, total = (f"{round(amount / unit, 3):g}" for amount in (requested, used, capacity))
     return f"{node} didn't have enough resources: {what}, requested: {asked}, used: {held}, capacity: {total}"
@@ -64,7 +64,7 @@ def _cannot_afford(reason: JobReason) -> str:
 
 
 class Home(NamedTuple):
-    """Where a pod that was evicted has been; rows of the node table, or NOWHERE."""
+    """The node that an evicted pod was on; rows of the node table, or NOWHERE."""
 
     row: NodeRow  #: of the node that it had, or was promised
     was_promised: bool
@@ -79,7 +79,7 @@ Among = Mask | NDArray[np.intp] | None
 
 
 class StaticVerdict(NamedTuple):
-    """What filters say of nodes that nothing in a cycle changes."""
+    """The objections of static filters: those whose answers can't change during a cycle."""
 
     codes: ReasonCodes
     allowed: Mask  #: where the filters object to nothing
@@ -87,21 +87,21 @@ class StaticVerdict(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Filters and scorers that concern a class, in their order."""
+    """The filters and scorers that are called for a class, in order."""
 
     filters: list[NodeFilter]
     scorers: list[NodeScorer]
     static: StaticVerdict  #: of the static ones among the filters
 
     def without_neighbours(self) -> Asked:
-        """Those that don't go by who is on nodes."""
+        """The same without those whose answers depend on other pods of the node or domain."""
         filters = [each for each in self.filters if not goes_by_neighbours(each)]
         return Asked(filters, [each for each in self.scorers if not goes_by_neighbours(each)], self.static)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewContext:
-    """What all views of a session look at."""
+    """What all class views of a session share."""
 
     snapshot: Snapshot
     nodes: NodeLedger
@@ -111,7 +111,7 @@ class ViewContext:
 
 
 class ClassView:
-    """Which node is best for the next pod of a class."""
+    """Answers which node is best for the next pod of a class."""
 
     def __init__(self, context: ViewContext, pod_class: PodClass, asked: Asked) -> None:
         self._context = context
@@ -119,8 +119,8 @@ class ClassView:
         self._class = pod_class
         self._moving = [each for each in asked.filters if not each.static]
         self._scored_by = asked.scorers
-        self.static = asked.static  #: what nothing in the cycle changes
-        self.allowed = self.static.allowed  #: nodes to which nothing that stays the same objects
+        self.static = asked.static  #: objections that can't change during the cycle
+        self.allowed = self.static.allowed  #: (node,): True where no static filter objects
         self._allowed_at: Cells[int] = cells(self.allowed)
         moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
         self._with_inputs = [each for each in moving if not each.static and _has_global_inputs(each)]
@@ -128,10 +128,10 @@ class ClassView:
         self._explained: tuple[int, NodesRefused] | None = None
         self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._inputs: list[Hashable] = []
-        self._total = NO_SCORES  # until somebody asks
+        self._total = NO_SCORES  # until the first question
         self._total_at: Cells[int] = cells(NO_SCORES)
         self._seen = -1
-        #: how often scores of all nodes were found out anew
+        #: how often the scores of all nodes were recomputed
         self.renewals = 0
         # The first of the nodes with the highest score. It mostly stays, or is the one that changed: looking through
         # all nodes after each placement would cost more the more there are.
@@ -149,25 +149,25 @@ class ClassView:
 
     @property
     def only_loses_room(self) -> bool:
-        """Whether placing others can only take nodes away from pods of this class, and give none."""
+        """Whether placing other pods can only remove nodes for this class, never add one."""
         return all(each.only_takes for each in self._moving)
 
     @property
     def scores(self) -> Scores:
-        """(node,): -inf for nodes that can't take a pod. As of the last time that the view caught up."""
+        """(node,): scores, -inf for nodes that can't take a pod; as of the latest `catch_up`."""
         return self._total
 
     def score(self, row: NodeRow) -> float:
-        """The same of one node."""
+        """The score of one node, as of the latest `catch_up`."""
         return self._total_at[row]
 
     @property
     def is_local(self) -> bool:
-        """Whether placing a pod on a node changes fit and score for this class there alone."""
+        """Whether placing a pod on a node changes fit and score for this class on that node only."""
         return not self._with_inputs
 
     def fits(self, on: Mask) -> NDArray[np.intp]:
-        """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
+        """The rows of `on` with enough of every resource and no static objection."""
         return np.flatnonzero(on & self.allowed & self._ledger.fit(self._class))
 
     def takes(self, row: NodeRow) -> bool:
@@ -177,14 +177,14 @@ class ClassView:
         return not self._is_refused(row)
 
     def _is_refused(self, row: NodeRow) -> bool:
-        """Whether a filter that may change its mind objects to a node."""
+        """Whether a non-static filter objects to a node."""
         for each in self._moving:  # noqa: SIM110 - asked for every pod that is placed: a generator costs more
             if each.code(self._class, row):
                 return True
         return False
 
     def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> NodeRow | None:
-        """The same as `best` for nodes of which there are few, in order."""
+        """The same as `best` for a few rows, given in order."""
         if not len(rows):
             return None
         if self._stays and self._goes_on(rows, bonus):
@@ -197,7 +197,8 @@ class ClassView:
     def best(self, on: Mask | None = None, bonus: Scores | None = None) -> NodeRow | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
 
-        `on`: the nodes that may be used, all of them by default; `bonus`: what their scores are raised by.
+        `on`: the nodes that may be used, all by default; `bonus`: (node,) added to the scores. `argmax` returns the
+        first maximum, and rows are sorted by name: that is KAI's tie-break.
         """
         if not len(self.allowed):
             return None
@@ -221,9 +222,9 @@ class ClassView:
         return row
 
     def _goes_on(self, among: Among, bonus: Scores | None) -> bool:
-        """Whether the latest choice is the best one again: all that happened since is that a pod of the class was
-        allocated there, another one has room, and filters say of all other nodes what they did. No score has to be
-        looked at then; see `NodeScorer.packs`."""
+        """Whether the latest choice is the best again: the only change since is that a pod of the class was allocated
+        there, another one fits, and no filter changed its answer elsewhere. Scores needn't be computed then; see
+        `NodeScorer.packs`."""
         ledger, row, now = self._ledger, self._chosen_row, self._chosen_at + 1
         log = ledger.log
         if len(log) != now or log[-1] != row or ledger.allocated_last != (self._class, now):
@@ -242,10 +243,10 @@ class ClassView:
         return True
 
     def fill(self, homes: Sequence[Home], on: Mask | None) -> list[NodeRow] | None:
-        """The rows that pods go to one after the other, each to the best node of the moment, as `Statement.pipeline`
-        has it. What they take of what is being released is taken; None, and nothing is taken, where not all fit.
+        """The rows for a list of pods, each pod on the best node at its turn, as `Statement.pipeline` would place them.
 
-        `homes`: for each pod, where it has been.
+        Takes the resources from `releasing`. Returns None, with nothing taken, unless all pods fit. `homes`: the node
+        that each pod was evicted from.
         """
         if not len(self.allowed):
             return None
@@ -265,9 +266,9 @@ class ClassView:
                 return None
             row = best
             if row == runs_on and ledger.fits(pod_class, home):
-                row = home  # it was to move from there, and still does
+                row = home  # the pod runs on `row` and had been moved to `home`: the move stays
             undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
-            if row == home and was_promised:  # as it took its place from what was being released
+            if row == home and was_promised:  # reverses `Statement._release` of a pipelined pod
                 undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
                 undo.append((idle, row, ledger.give(idle, pod_class, row)))
             rows.append(row)
@@ -275,7 +276,8 @@ class ClassView:
             self._seen = len(ledger.log)
             if on is None or on[row]:
                 total_at[row] = self._total_at[row]
-            # It was the first of the best: while its score doesn't fall, it still is.
+            # `best` was the first maximum. Other rows only changed by earlier pods of this loop, so while its score
+            # does not fall it is still the first maximum.
             if row != best or total_at[row] < score:
                 best = NodeRow(int(total.argmax()))
             score = total_at[best]
@@ -283,17 +285,18 @@ class ClassView:
 
     @cached_property
     def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
-        """In their order, because sums of floats depend on it; with the scores where they stay the same.
+        """Scorers in order of registration, because float sums depend on the order; with the scores of those that are
+        static.
 
-        Those that say nothing about the class aren't asked again.
+        Static scorers that give 0 everywhere are dropped.
         """
         static = ((each, each.scores(self._class, EVERYWHERE) if each.static else None) for each in self._scored_by)
         return [(each, scores) for each, scores in static if scores is None or scores.any()]
 
     def explain(self, over_capacity: Mapping[int, JobReason] | None = None) -> NodesRefused:
-        """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes.
+        """Why no node takes the pod: the first objection of each node, counted. Cached until a node changes.
 
-        `over_capacity`: by size of devices, why the pod's queue can't afford nodes that would take it.
+        `over_capacity`: by device size, why the pod's queue has no capacity for nodes that would take the pod.
         """
         if over_capacity:
             return self._detailed(NodesRefused.of(self._with_prices(over_capacity)), over_capacity)
@@ -303,10 +306,10 @@ class ClassView:
         return self._explained[1]
 
     def _detailed(self, refused: NodesRefused, over_capacity: Mapping[int, JobReason]) -> NodesRefused:
-        """The same with what each node lacks, where that is wanted (KAI's `detailed-fit-errors`)."""
+        """Adds what each node lacks, where KAI's `detailed-fit-errors` is set."""
         if not self._context.detailed_fit_errors:
             return refused
-        nodes, codes = self._context.snapshot.nodes.nodes, self._objections()
+        nodes, codes = self._context.snapshot.nodes.nodes, self.objection_codes()
         named = self._context.snapshot.nodes.all_rows()[:MOST_NODES_NAMED]
         by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), over_capacity)) for row in named)
         return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
@@ -337,14 +340,15 @@ class ClassView:
 
     def _with_prices(self, over_capacity: Mapping[int, JobReason]) -> Counter[str]:
         objections = self._count_objections()
-        takes = (self._objections() == 0) & self._ledger.fit(self._class)
+        takes = (self.objection_codes() == 0) & self._ledger.fit(self._class)
         for size, reason in over_capacity.items():
             objections[_cannot_afford(reason)] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
         if self._class.share is not None and self._class.share.memory_mib:
             del objections[short_of("gpu")]  # KAI never names nodes that are short of GPU memory alone
         return objections
 
-    def _objections(self) -> ReasonCodes:
+    def objection_codes(self) -> ReasonCodes:
+        """(node,): the first objection of a filter, 0 for none. Filters don't look at what nodes have too little of."""
         codes = self.static.codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
@@ -366,11 +370,11 @@ class ClassView:
         return objections
 
     def _count_codes(self) -> tuple[Mask, Counter[str]]:
-        """Nodes that no filter objects to, and the objections to the others. Looked at once if no filter can change
-        its mind."""
+        """Nodes without an objection of any filter, and the objections to the others, counted. Cached when all filters
+        are static."""
         if self._lasting is not None:
             return self._lasting[0], self._lasting[1].copy()
-        codes = self._objections()
+        codes = self.objection_codes()
         objections: Counter[str] = Counter()
         fine: Mask = codes == 0
         if not fine.all():
@@ -390,7 +394,11 @@ class ClassView:
         objections[short_of("gpu memory")] += int(np.count_nonzero(fine & ~large_enough))
 
     def catch_up(self) -> None:
-        """Looks at what has changed since it was last asked."""
+        """Recomputes scores of the rows that changed since the last call.
+
+        The ledger's log lists changed rows in order, so `_seen` is all that a view must remember. Three ways lead to
+        the same floats: one row, an array of rows, all rows; the constants above say which is cheapest.
+        """
         log = self._ledger.log
         seen, now = self._seen, len(log)
         if seen == now:
@@ -399,13 +407,14 @@ class ClassView:
             self._total = self._room_for_scores()
             self._total_at = cells(self._total)
         inputs = self._current_inputs()
+        # A changed global input (say, a minimum over all nodes) changes every node's score.
         if seen < 0 or inputs != self._inputs or (now - seen > FEW_CHANGES and not self._by_arrays):
             self._score(EVERYWHERE)
             self.renewals += 1
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
-            # Slices of arrays cost far less than lists of rows, unless each row's score is what costs.
+            # A slice costs far less than an index array, unless computing a row's score dominates.
             is_most = not self._by_arrays and len(rows) * MUCH_CHEAPER >= len(self.allowed)
             self._score(EVERYWHERE if is_most else np.fromiter(rows, np.intp, len(rows)))
         elif self._by_arrays:
@@ -426,7 +435,7 @@ class ClassView:
         self._renewed(row, self._score_one(row))
 
     def _renew_together(self, rows: set[NodeRow]) -> None:
-        """The same for a few rows, where a scorer is asked about several at once."""
+        """The same as `_renew` for a few rows, where a scorer computes several rows at once."""
         fitting = [row for row in rows if self.takes(row)]
         if fitting:
             chosen = np.array(fitting, dtype=np.intp)
@@ -446,16 +455,19 @@ class ClassView:
             self._renewed(row, -math.inf)
 
     def _renewed(self, row: NodeRow, total: float) -> None:
+        """Stores a row's score and keeps `_best`, the first maximum, true without a search where possible."""
         self._total_at[row] = total
         if self._best is None:
             return
         if row == self._best:
+            # The best row got worse: another row may be the maximum now, so `best` searches again.
             self._best = row if total >= self._best_total else None
             self._best_total = total
         elif total > self._best_total or (total == self._best_total and row < self._best):
             self._best, self._best_total = row, total
 
     def _score(self, rows: Rows) -> None:
+        """Computes the scores of rows: -inf where a filter objects or resources are missing."""
         self._best = None
         fits = self.allowed[rows] & self._ledger.fit(self._class, rows)
         for node_filter in self._moving:
@@ -473,7 +485,7 @@ class ClassView:
         self._total[rows] = np.where(fits, total, -math.inf)
 
     def _score_fitting(self, rows: Rows, fits: Mask) -> None:
-        """The rest of `_score` where scores are costly: nodes without room aren't asked about."""
+        """The rest of `_score` for costly scorers: only nodes that fit are scored."""
         chosen = np.flatnonzero(fits) if isinstance(rows, slice) else rows[fits]
         total = np.zeros(len(chosen))
         for scorer, scores in self.scorers:
@@ -482,7 +494,7 @@ class ClassView:
         self._total[chosen] = total
 
     def _score_one(self, row: NodeRow) -> float:
-        """The same as `_score` for one row, without the cost of small arrays."""
+        """The same as `_score` for one row, without the overhead of small arrays."""
         if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
             return -math.inf
         if self._moving and self._is_refused(row):
@@ -494,7 +506,7 @@ class ClassView:
 
 
 def goes_by_neighbours(each: NodeFilter | NodeScorer) -> bool:
-    """Whether it says which nodes are exceptions: see `NodeFilter.exceptions`."""
+    """Whether a filter or scorer names nodes that are exceptions: see `NodeFilter.exceptions`."""
     return type(each).exceptions not in (NodeFilter.exceptions, NodeScorer.exceptions)
 
 

@@ -1,4 +1,4 @@
-"""The views of a session's pod classes, made when they are first asked for, and what they have in common."""
+"""ClassViews: the class views of a session, made on first use, and what several of them share."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _is_static = attrgetter("static")
 
 
 class ClassViews:
-    """Fit and scores by pod class, kept true while decisions are made."""
+    """The class views of a session."""
 
     def __init__(self, context: ViewContext) -> None:
         self._context = context
         self._views: dict[ClassIndex, ClassView] = {}
-        self._bases: dict[Hashable, Base] = {}  # by all that they look at of a class
+        self._bases: dict[Hashable, Base] = {}  # by the cache keys of all filters and scorers
         self._arrays = ScoreArrays()
-        self._static: dict[Hashable, StaticVerdict] = {}  # by what filters look at of a class
+        self._static: dict[Hashable, StaticVerdict] = {}  # by the cache keys of the static filters
 
     def of(self, pod_class: PodClass) -> ClassView:
         """The view of a class."""
@@ -36,20 +36,20 @@ class ClassViews:
         return iter(self._views.values())
 
     def clear(self) -> None:
-        """Forgets all views, so that they are made anew of the accounts as they are."""
+        """Drops all views; the next question makes them again from the present accounts."""
         self._views.clear()
 
     def unrestricted(self, pod_class: PodClass) -> bool:
-        """Whether no filter objects to any node, so that only what is free there counts."""
+        """Whether no filter objects to any node, so that only free resources matter."""
         filters = [each for each in self._context.extensions.node_filters if each.concerns(pod_class)]
         return all(map(_is_static, filters)) and self._static_verdict(pod_class, filters).is_unrestricted
 
     def without_base(self, pod_class: PodClass) -> ClassView:
-        """A new view of the class that shares nothing with others: what every other view must agree with."""
+        """A new view of the class that shares nothing with others; tests compare every other view with it."""
         return ClassView(self._context, pod_class, self._asked(pod_class))
 
     def _make(self, pod_class: PodClass) -> ClassView:
-        """A view of the class; with a base if it goes by neighbours."""
+        """Makes the view of a class; with a base if pod affinity or spreading matters for it."""
         context, asked = self._context, self._asked(pod_class)
         others = asked.without_neighbours()
         if len(others.filters) == len(asked.filters) and len(others.scorers) == len(asked.scorers):
@@ -63,14 +63,14 @@ class ClassViews:
         return NeighbourView(context, pod_class, asked, base, self._arrays)
 
     def _asked(self, pod_class: PodClass) -> Asked:
-        """Who is asked about nodes on behalf of the class."""
+        """The filters and scorers that are called for the class."""
         extensions = self._context.extensions
         filters = [each for each in extensions.node_filters if each.concerns(pod_class)]
         scorers = [each for each in extensions.node_scores if each.concerns(pod_class)]
         return Asked(filters, scorers, self._static_verdict(pod_class, list(filter(_is_static, filters))))
 
     def _static_verdict(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> StaticVerdict:
-        """What static filters say of all nodes; the first objection counts."""
+        """The objections of static filters to all nodes; the first objection to a node counts."""
         keys = tuple([(each, each.cache_key(pod_class)) for each in filters])
         found = self._static.get(keys)
         if found is None:

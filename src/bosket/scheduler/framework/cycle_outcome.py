@@ -1,4 +1,4 @@
-"""What a cycle has come to so far: what was decided, why jobs wait, and what is in effect without being decided."""
+"""CycleOutcome: what a cycle has decided so far, why jobs wait, and tentative placements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CycleOutcome:
         self.passed_over: list[Job] = []
         self.look_again_at = math.inf
         self.searches = SearchStatistics()
-        #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
+        #: statements of gangs that found victims but aren't served; visible to later jobs until `take_back`
         self.left_in_effect: list[Tentative] = []
         self.jobs_seen = 0  #: by the step that is under way
         self.steps: list[CycleStep] = []  #: those that have ended
@@ -39,12 +39,12 @@ class CycleOutcome:
         self._evictions = 0  # among the operations
         self._preempted_by = {victim: set(jobs) for victim, jobs in snapshot.preempted_by.items()}
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
-        self._without_estimates: set[ObjectKey] = set()  # jobs that are judged by what really fits, from now on
+        self._without_estimates: set[ObjectKey] = set()  # jobs for which KAI's estimates are ignored from now on
 
     # What was decided
 
     def decided(self, operations: Sequence[Operation], *, evicts: bool) -> None:
-        """Records what a committed statement holds; `evicts`: whether evictions are among it."""
+        """Records the operations of a committed statement; `evicts`: whether evictions are among them."""
         self.operations += operations
         self._step_operations += operations
         for each in operations if evicts else ():
@@ -57,11 +57,11 @@ class CycleOutcome:
 
     @property
     def has_evicted(self) -> bool:
-        """Whether somebody has been evicted, or moved, in this cycle."""
+        """Whether any task was evicted or moved in this cycle."""
         return self._evictions > 0
 
     def stays(self, task: Task) -> None:
-        """Records that a task that was to move needn't: nothing was decided about it."""
+        """Removes the operations of a task that was to move and now stays."""
         self.operations = [each for each in self.operations if each.task is not task]
         self._evictions = sum(isinstance(each, Eviction) for each in self.operations)
 
@@ -72,7 +72,10 @@ class CycleOutcome:
             self.started.append(job.job)
 
     def successors(self, job: Job) -> set[ObjectKey]:
-        """Jobs that took the job's place, or that of one of these, and so on: the job may not have them evicted."""
+        """Jobs that preempted this job, directly or through a chain: the job may not preempt them.
+
+        Otherwise two jobs with changing shares would preempt each other forever, losing their work each time.
+        """
         found: set[ObjectKey] = set()
         ahead = [job.key]
         while ahead:
@@ -82,7 +85,7 @@ class CycleOutcome:
         return found
 
     def end_step(self, name: str) -> None:
-        """Records what was done since the last step ended."""
+        """Records what happened since the last step ended."""
         done = CycleStep(name, self.jobs_seen, tuple(self._step_operations), tuple(self._step_refusals))
         self.steps.append(done)
         self.jobs_seen, self._step_operations, self._step_refusals = 0, [], []
@@ -90,15 +93,15 @@ class CycleOutcome:
     # Why jobs wait
 
     def not_placed(self, job: JobState, reason: JobReason) -> None:
-        """Records one more reason why the job waits. Of two of the same kind the first is kept."""
+        """Adds a reason why the job waits. Of several reasons of the same kind the first is kept."""
         if isinstance(reason, TopologyUnsatisfied) and reason.shortage is not None:
             self._add_reason(job.job, reason.shortage)
         self._step_refusals.append(reason)
         self._add_reason(job.job, reason)
 
     def candidates_found(self, count: int, refused: Sequence[tuple[Job, JobReason]]) -> None:
-        """Records how many jobs may be scheduled at all, and why others may not. The first action that asks for
-        candidates is under way then."""
+        """Records how many jobs may be scheduled at all, and the reasons of those that may not. Called by the first
+        action that asks for candidates."""
         for job, reason in refused:
             self._add_reason(job, reason)
         self.steps.append(CycleStep(CANDIDATES, count + len(refused), (), tuple([reason for _, reason in refused])))
@@ -109,43 +112,44 @@ class CycleOutcome:
             known.append(reason)
 
     def reasons(self, job: Job) -> list[JobReason]:
-        """Why the job waits, in the order in which that was found out."""
+        """The reasons why the job waits, in the order in which they were found."""
         return self._reasons.get(job.key, [])
 
     def placed_after_all(self, job: JobState) -> None:
-        """Drops the reasons why the job couldn't be placed earlier in the cycle."""
+        """Drops the reasons that earlier actions gave for the job."""
         self._reasons.pop(job.job.key, None)
 
     def consider_again_at(self, when: float) -> None:
-        """Records that from then on something may come out differently though nothing but the time has changed."""
+        """Records a time from which the outcome may differ although no object changed."""
         self.look_again_at = min(self.look_again_at, when)
 
     # Gangs for which KAI's estimates are not followed
 
     def is_passed_over(self, job: Job) -> bool:
-        """Whether the job held up others in an earlier cycle, for nothing, or was refused by KAI's estimates."""
+        """Whether an earlier cycle left the job's outcome in effect for nothing, or KAI's estimates refused the job."""
         return job.key in self._snapshot.passed_over
 
     def pass_over(self, job: Job) -> None:
-        """Records that the job gets nothing in this cycle, which follows KAI's estimates; the next cycle doesn't."""
+        """Records that the job gets nothing in this cycle, which follows KAI's estimates; the next cycle ignores them
+        for it."""
         self.passed_over.append(job)
         self.consider_again_at(self._snapshot.now)
 
     def ignores_estimates(self, job: JobState) -> bool:
-        """Whether the job may be placed wherever it really fits, and not only where KAI's estimates let it be tried.
+        """Whether the job may be placed wherever it fits, and not only where KAI's estimates allow an attempt.
 
-        In a job's first cycle that is the case at the end only, after every job that KAI serves; from the next cycle on
-        it is the case in the job's turn and in searches for victims.
+        In a job's first cycle this is so at the end only, after every job that KAI serves; later also in the job's turn
+        and in searches for victims.
         """
         return job.job.key in self._without_estimates or self.is_passed_over(job.job)
 
     def ignore_estimates(self, job: JobState) -> None:
-        """From now on, in this cycle."""
+        """Ignores KAI's estimates for the job for the rest of this cycle."""
         self._without_estimates.add(job.job.key)
 
-    # What is in effect without being decided
+    # Tentative placements
 
     def take_back(self) -> None:
-        """Undoes what was left in effect."""
+        """Rolls back what was left in effect, the newest first."""
         while self.left_in_effect:
             self.left_in_effect.pop().take_back()

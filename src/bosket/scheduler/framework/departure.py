@@ -1,7 +1,7 @@
-"""Tasks of one job that are evicted together, prepared once for the many simulations of a search.
+"""Departure: tasks of one job that are evicted together, prepared once for the many simulations of a search.
 
-A search evicts the same tasks again and again, each time from the same state, its `Baseline`. What that changes is
-found out once, and is then added to the accounts at a stroke instead of task by task.
+A search evicts the same tasks again and again, each time from the same state, its `Baseline`. The effect is computed
+once and then added to the accounts in one step instead of task by task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
 
 
 class Baseline:
-    """The accounts before a search: what every simulation starts from, and goes back to."""
+    """The accounts before a search: the state that every simulation starts from and returns to."""
 
     __slots__ = ("_nodes", "_queues", "allocated", "idle", "non_preemptible", "overdrawn", "releasing")
 
@@ -33,7 +33,7 @@ class Baseline:
         self.allocated, self.non_preemptible = queues.allocated[:], queues.non_preemptible[:]
 
     def restore(self) -> None:
-        """Puts everything back, to the bit. Accounts of queues that didn't change stay the same objects."""
+        """Restores all accounts to the bit. Accounts of queues that did not change stay the same objects."""
         nodes, queues = self._nodes, self._queues
         np.copyto(nodes.idle, self.idle)
         np.copyto(nodes.releasing, self.releasing)
@@ -43,14 +43,14 @@ class Baseline:
 
 
 class Change(NamedTuple):
-    """Amounts to be added to an array over (resource, node)."""
+    """Amounts to add to an array over (resource, node)."""
 
     cells: NDArray[np.intp]  #: in the flattened array, each once
     amounts: NDArray[np.float64]
 
 
 class Aftermath(NamedTuple):
-    """What follows from the placements of a job's tasks."""
+    """What is derived from a job's placements after a departure."""
 
     key: tuple[object, ...]  #: of the job, in the order of jobs
     tasks: list[Task]  #: that come next
@@ -59,7 +59,7 @@ class Aftermath(NamedTuple):
 
 
 class Departure:
-    """What it takes to evict some tasks of a job. Valid while their placements are those of when it was made."""
+    """The effect of evicting some tasks of a job. Valid while their placements are those at construction."""
 
     __slots__ = (
         "after", "aftermath", "before", "cost", "costs", "is_exact",
@@ -73,16 +73,16 @@ class Departure:
         self.after = {task: Placement(RELEASING, row, groups) for task, (_, row, groups) in self.before.items()}
         self.rows = list({before.row: None for before in self.before.values()})
         self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
-        #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
+        #: cache: the job's next tasks when exactly these tasks are evicted
         self.aftermath: Aftermath | None = None
-        self.costs: list[QueueAmounts] = []  #: what each task holds in its queue's account
-        self.cost: QueueAmounts = NOTHING  #: all of it
+        self.costs: list[QueueAmounts] = []  #: by task: the amounts in its queue's account
+        self.cost: QueueAmounts = NOTHING  #: the sum of `costs`
         classes = {task.pod_class for task in tasks}
-        #: whether the tasks ask nodes for whole numbers of everything, so that sums don't depend on their order
+        #: whether all requests are whole numbers, so that float sums don't depend on their order
         self.is_whole = all(amount.is_integer() for each in classes for _, amount in each.holds)
-        #: whether the tasks may go together: shared GPUs are told apart
+        #: whether the tasks may be evicted in one step; not with shared GPUs, whose groups are accounted one by one
         self.is_simple = self._find_changes(node_count)
-        #: whether accounts of queues don't depend on the order in which these tasks and others leave
+        #: whether the queue accounts are the same whatever the order of evictions
         costs = {self.costs[0]} if self.is_simple and len(classes) == 1 else {job.cost(task) for task in tasks}
         self.is_exact = job.job.preemptible and all(map(is_exact, costs))
 
@@ -116,7 +116,7 @@ class Departure:
 
 
 def _is_simple(pod_class: PodClass) -> bool:
-    """Whether no GPUs are shared, and queues are charged whole numbers."""
+    """Whether the tasks share no GPUs and charge their queue whole numbers."""
     return pod_class.share is None and all(map(float.is_integer, pod_class.charge))
 
 

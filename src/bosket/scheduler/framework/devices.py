@@ -1,6 +1,6 @@
-"""Which devices of a node a pod shares: groups that are there, or whole GPUs that are opened for sharing.
+"""Which shared GPUs of a node a pod gets: existing groups, or whole GPUs that become groups.
 
-Asked by placement once a node is chosen. Plugins say which device is the better one.
+Called by placement once a node is chosen. Plugins score the devices.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from bosket.scheduler.model.task import PodClass, Task
 
 
 class DeviceChoice(msgspec.Struct, frozen=True):
-    """Devices for one pod."""
+    """The devices chosen for one pod."""
 
     groups: tuple[str, ...]  #: that are there already
     opened: int  #: whole GPUs that become groups
     waits: bool  #: whether some of it is still being released
 
     def would_do(self, own: tuple[str, ...], groups: Groups) -> bool:
-        """Whether these, which the pod was evicted from, are as good: instead of a GPU that is opened, one that it left
-        empty. It then needn't go at all."""
+        """Whether the GPUs that the pod was evicted from are as good: a GPU that it left empty instead of opening
+        another. The pod then stays where it is."""
         left = set(own) - set(self.groups)
         return (
             len(left) == self.opened
@@ -35,7 +35,7 @@ class DeviceChoice(msgspec.Struct, frozen=True):
         )
 
     def names(self, session: Session, task: Task, row: NodeRow) -> tuple[str, ...]:
-        """All groups that the pod is in, new ones included."""
+        """The names of all groups of the choice, including the new ones."""
         if not self.opened:
             return self.groups
         node = session.snapshot.nodes.nodes[row].metadata.name
@@ -64,7 +64,7 @@ def choose_devices(session: Session, pod_class: PodClass, row: NodeRow) -> Devic
 
 
 def _chosen(session: Session, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> Sequence[str]:
-    """The best of groups that have room and of so many whole GPUs, as many as a pod wants; those that are groups."""
+    """The best `count` devices among the groups with room and the whole GPUs; returns the groups among them."""
     for choose in session.extensions.device_choices:
         found = choose(pod_class, row, names, whole)
         if found is not None:
@@ -75,10 +75,7 @@ def _chosen(session: Session, pod_class: PodClass, row: NodeRow, names: Sequence
 
 
 def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count: int) -> list[str]:
-    """Of groups, by what part of each is used, and so many whole GPUs: the best; those of them that are groups.
-
-    Ties go by name.
-    """
+    """The best devices by the part of each that is in use; returns the groups among them. Ties go by name."""
     scorers = session.extensions.gpu_scores
     if count == 1 and len(used) == 1:  # one that is shared already, or a whole one
         name, part = used[0]
@@ -94,7 +91,7 @@ def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count
 
 
 def _new_names(seed: str, count: int, taken: Groups) -> list[str]:
-    """Names that no group of the node has: the same for the same pod and node, so that a decision can be repeated."""
+    """Names for new groups, derived from pod and node: repeating the decision gives the same names."""
     names: list[str] = []
     number = 0
     while len(names) < count:

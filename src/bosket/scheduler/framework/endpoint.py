@@ -20,7 +20,7 @@ from bosket.scheduler.recording.recorded import Recorded
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """What an endpoint may look at."""
+    """What an endpoint may read."""
 
     client: Client
     record: Callable[[], Recorded]  #: all that the scheduler knows at this moment
@@ -34,7 +34,7 @@ class Endpoint(ABC):
     path: ClassVar[str]
 
     def open(self, session: Session) -> None:
-        """Takes no part."""
+        """An endpoint registers nothing with the session."""
         del session
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Limits on evictions in this cycle: what it has left of disruption budgets, and protection for a minimum run time."""
+"""EvictionLimits: what is left of disruption budgets in this cycle, and protection by a minimum run time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Obstacles:
 
 
 class EvictionLimits:
-    """A session's account of disruptions, and whether protection for a time holds.
+    """A session's account of disruptions, and whether minimum run times are respected.
 
-    Tasks that have a place in this cycle alone need no permission to lose it.
+    Tasks that were placed in this very cycle don't run yet, so no budget guards them.
     """
 
     def __init__(self, disruptions: Disruptions) -> None:
@@ -41,7 +41,7 @@ class EvictionLimits:
 
     @contextmanager
     def noting(self) -> Iterator[Obstacles]:
-        """Notes what a search meets with."""
+        """Collects the obstacles that a search meets within the block."""
         before, self._obstacles = self._obstacles, Obstacles()
         try:
             yield self._obstacles
@@ -49,7 +49,7 @@ class EvictionLimits:
             self._obstacles = before
 
     def objection(self, tasks: Iterable[Task]) -> EvictionRefused | None:
-        """Why these can't be evicted together, though nobody else were; None when nobody objects."""
+        """Why these tasks can't be evicted together, even if nobody else were; None if they can."""
         found = self._objection(tasks) if self._known else None
         self._obstacles.refused = self._obstacles.refused or found
         return found
@@ -70,20 +70,21 @@ class EvictionLimits:
         return None
 
     def spend(self, task: Task) -> None:
-        """The task is evicted."""
+        """Counts an eviction against its disruption budget."""
         budget = self._known.budget_of.get(task.key)
         if budget is not None and task.status != TaskStatus.PENDING:
             self._left[budget] = self._left.get(budget, 0) - 1
 
     def protects(self, until: float) -> bool:
-        """Whether a job that is protected until then may not be evicted. Asked by plugins; False while it is lifted."""
+        """Whether a job that is protected until `when` may not be evicted now. Called by plugins; False while
+        protection is lifted."""
         if not self._is_protection_lifted:
             self._obstacles.protected_until = min(self._obstacles.protected_until, until)
         return not self._is_protection_lifted
 
     @contextmanager
     def without_protection(self) -> Iterator[None]:
-        """Lifts protection for a time, to find out what would be possible without it."""
+        """Lifts the protection within the block, to find out whether only time keeps a job waiting."""
         self._is_protection_lifted = True
         try:
             yield

@@ -384,8 +384,8 @@ class VictimFilter(Protocol):
     def takes(self, preemptor: JobState, victim: JobState) -> bool:
         """Whether a job may be evicted. Called once per search and job of a queue that all filters let through.
 
-        One that is only protected for a time asks `session.limits.protects(until)`, so that the preemptor can be told
-        how long it has to wait."""
+        One that is only protected for a time asks `session.limits.protects(until)`, so that the preemptor's
+        status can say how long it has to wait."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""A session's extension points: what plugins have registered, one list each, and how the answers of a list combine.
+"""Extension points of a session: what plugins have registered, one list each, and how the answers of a list combine.
 
-Plugins fill them while the session opens, in the order of the configuration; after that they are frozen. Sums of
-floats are made in the order of registration, because exact equality of scores decides ties.
+Plugins fill the lists while the session opens, in the order of the configuration; then the lists are frozen. Floats are
+summed in the order of registration, because exact equality of scores decides ties.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ F = TypeVar("F")
 
 
 class FrozenExtensionPoint(RuntimeError):
-    """A plugin registered with a session that is open already."""
+    """A plugin registered with a session that is already open."""
 
 
 class _Point(list[F]):
@@ -44,22 +44,22 @@ class _Point(list[F]):
     is_frozen = False
 
     def add(self, entry: F) -> None:
-        """Registers an entry. Raises once the session is open: what was decided so far was decided without it."""
+        """Registers an entry. Raises once the session is open: earlier decisions were made without the entry."""
         if self.is_frozen:
             raise FrozenExtensionPoint(f"{entry!r} was added after the session had opened; add it in open(session)")
         self.append(entry)
 
 
 class AllOf(_Point[F]):
-    """Everybody must agree; the first to refuse gives the reason."""
+    """All entries must agree; the first refusal gives the reason."""
 
 
 class SumOf(_Point[F]):
-    """Answers are added up, in order of registration."""
+    """The answers are added up, in order of registration."""
 
 
 class KeyOf(_Point[F]):
-    """Answers form one sort key, the first registered being the most significant."""
+    """The answers form one sort key; the first entry is the most significant."""
 
 
 class FirstOpinion(_Point[F]):
@@ -67,11 +67,11 @@ class FirstOpinion(_Point[F]):
 
 
 class EachOf(_Point[F]):
-    """Everybody is told."""
+    """All entries are called; there is no answer."""
 
 
 class InTurn(_Point[F]):
-    """One after the other, until one of them succeeds."""
+    """Entries are called one after the other until one succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ExtensionPoints:
     scenario_generators: InTurn[ScenarioGenerator] = field(default_factory=InTurn)
 
     def freeze(self) -> None:
-        """Called when all plugins have opened."""
+        """Called after the last plugin has opened."""
         for each in fields(self):
             getattr(self, each.name).is_frozen = True
 

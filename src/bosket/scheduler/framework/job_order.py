@@ -1,4 +1,4 @@
-"""Whose turn it is: the best job of the best queue."""
+"""JobsByQueue: pops the best job of the best queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _key = itemgetter(0)
 
 
 class _EarlierRanks(dict[QueueRow, Ranked]):
-    """Queues as an action before ranked them, by row; see `Turns`."""
+    """The ranks of queues in an earlier action, by row; see `Turns`."""
 
     def __init__(self, session: Session) -> None:
         del session  # of whose cycle they are
@@ -27,7 +27,7 @@ class _EarlierRanks(dict[QueueRow, Ranked]):
 
 
 class JobsByQueue:
-    """Jobs that wait for their turn."""
+    """Pending jobs by queue."""
 
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session, self._outcome = session, session.outcome
@@ -61,14 +61,15 @@ class JobsByQueue:
         return job
 
     def _cut(self, waiting: list[tuple[SortKey, JobState]], depth: int) -> None:
-        """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
+        """Keeps the jobs that the action may try. KAI drops whichever is last in its heap; here the last in order is
+        dropped."""
         for _, job in waiting[depth:]:
             self._session.outcome.not_placed(job, NotTried(job.job.queue, depth))
         del waiting[depth:]
 
 
 class _Jobs:
-    """Jobs of one queue, in their order. Most come once, so that a sorted list costs less than a heap."""
+    """The jobs of one queue in order. Most arrive at once, so a sorted list costs less than a heap."""
 
     __slots__ = ("_at", "entries")
 

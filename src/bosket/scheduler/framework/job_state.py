@@ -1,4 +1,4 @@
-"""A job in the middle of a cycle: the snapshot's job, with what has been decided laid over."""
+"""JobState: a job in the middle of a cycle: the snapshot's job with the cycle's decisions on top."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ GOING = ACTIVE_USED - ACTIVE_ALLOCATED
 
 
 class Placement(NamedTuple):
-    """A task's status, the row of the node where it is or will be, and the shared GPUs there."""
+    """A task's status, the row of its node, and its shared GPUs there."""
 
     status: TaskStatus
     row: NodeRow
     gpu_groups: tuple[str, ...] = ()
 
 
-#: The placement of every task that waits for a node.
+#: The placement of every pending task.
 UNPLACED = Placement(PENDING, NOWHERE)
 
 
 class PodSetState:
-    """How many tasks of a pod set are active, and which wait."""
+    """A pod set in the middle of a cycle: how many tasks are active, and which are pending."""
 
     __slots__ = ("_first", "_in_order", "active", "evicted", "minimum", "pipelined", "waiting")
 
@@ -46,7 +46,7 @@ class PodSetState:
 
 
 class SetChange(NamedTuple):
-    """What becomes of a pod set."""
+    """The effect of a departure on one pod set."""
 
     state: PodSetState
     tasks: list[Task]  #: those that go
@@ -62,7 +62,7 @@ class JobMemento(NamedTuple):
 
 
 class JobContext(Protocol):
-    """What the states of a session's jobs ask of that session."""
+    """What all job states of a session share."""
 
     @property
     def node_rows(self) -> Mapping[str, NodeRow]:
@@ -76,15 +76,16 @@ class JobContext(Protocol):
     def largest_device_mib(self) -> int | None: ...
 
     def cost(self, pod_class: PodClass, row: NodeRow) -> QueueAmounts:
-        """What a pod on a node costs its queue."""
+        """The amounts that a pod on a node charges to its queue."""
         ...
 
     def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> QueueAmounts:
-        """What so many pods ask for together, if all devices were of this size; equal prices are the same object."""
+        """The request of so many pods of a class, if all devices were of this size. Equal requests are the same object,
+        so that callers can compare by identity."""
         ...
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks as they are to be placed."""
+        """Tasks in the order in which they are placed."""
         ...
 
     def subgroup_key(self, job: JobState) -> Callable[[PodSet | SubGroupSet], tuple[object, ...]]:
@@ -93,7 +94,7 @@ class JobContext(Protocol):
 
 
 def requested_by(tasks: Sequence[Task], device_mib: int | None) -> QueueAmounts:
-    """What tasks ask for together, if all devices were of this size."""
+    """The request of several tasks, if all devices were of this size."""
     if len(tasks) == 1:
         return tasks[0].pod_class.charge_by(device_mib)
     gpus, millicores, memory = NOTHING
@@ -104,7 +105,11 @@ def requested_by(tasks: Sequence[Task], device_mib: int | None) -> QueueAmounts:
 
 
 class JobState:
-    """The placements of a job's tasks, and what follows from it: which tasks come next."""
+    """The placements of a job's tasks, and what follows from them: which tasks are placed next.
+
+    `decide` is called for every operation of every statement, so derived values (`_next`, `_next_request`) are only
+    cleared there and computed on the next question.
+    """
 
     __slots__ = (
         "_context",
@@ -128,8 +133,8 @@ class JobState:
         self.job = job
         self.queue_row = queue_row
         self._context = context
-        self._decided: dict[Task, Placement] = {}  # what was decided
-        self._found: dict[Task, Placement] | None = None  # of others, those that were asked for
+        self._decided: dict[Task, Placement] = {}  # placements that differ from the snapshot's
+        self._found: dict[Task, Placement] | None = None  # cache of the snapshot's placements
         pod_sets = job.pod_sets
         self.only_set: PodSetState | None = None
         if len(pod_sets) == 1:
@@ -137,11 +142,12 @@ class JobState:
             self._sets = {pod_sets[0].name: only}
         else:
             self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in pod_sets}
-        #: whether where its pods may go depends on where others of them are
+        #: whether the nodes of some pods depend on the nodes of other pods of the job
         self.is_constrained = job.is_constrained
-        self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
-        self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks that it is chosen from
-        self._min_children: dict[str, int] | None = None  # of sets that are narrowed
+        self._narrowed: Sequence[Task] | None = None  # the only tasks to be placed for now; see `narrowed_to`
+        self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks among which `narrowed_to` chooses
+        # by sub-group: the minimum of children while the job is narrowed
+        self._min_children: dict[str, int] | None = None
         self.had_active = job.is_active
         self._next: list[Task] | None = None
         self._next_request: QueueAmounts | None = None
@@ -164,7 +170,7 @@ class JobState:
         return found
 
     def cost(self, task: Task) -> QueueAmounts:
-        """What the task costs its queue, where it is."""
+        """The amounts that the task charges to its queue on its present node."""
         row = self.placement(task).row
         return self._context.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.charge
 
@@ -173,7 +179,7 @@ class JobState:
         return task.status if found is None else found.status
 
     def statuses(self) -> set[TaskStatus]:
-        """All that some task of the job has."""
+        """All statuses that occur among the job's tasks."""
         decided = self._decided
         if not decided:
             return {task.status for pod_set in self.job.pod_sets for task in pod_set.tasks}
@@ -184,13 +190,13 @@ class JobState:
         }
 
     def decide(self, task: Task, after: Placement) -> Placement:
-        """Notes what was decided; returns the placement before, for `restore`."""
+        """Records a placement; returns the placement before, for `restore`."""
         before = self.placement(task)
         self._move(task, before, after)
         return before
 
     def allocate_waiting(self, tasks: Sequence[Task], after: Placement) -> None:
-        """Notes that tasks of one pod set, which waited until now, are allocated; `decide` for all of them."""
+        """Records that pending tasks of one pod set are allocated; equals `decide` for each."""
         self._next = self._next_request = self._least_request = None
         self._decided.update(dict.fromkeys(tasks, after))
         self.state_of(tasks[0]).active += len(tasks)
@@ -201,7 +207,8 @@ class JobState:
     def _move(self, task: Task, before: Placement, after: Placement) -> None:
         self._next = self._next_request = self._least_request = None
         state = self.only_set if self.only_set is not None else self._sets[task.subgroup]
-        if before is UNPLACED and after.status is ALLOCATED:  # by far the most frequent
+        # Nearly all calls are this one, and cost half without the general bookkeeping.
+        if before is UNPLACED and after.status is ALLOCATED:
             self._decided[task] = after
             state.active += 1
             return
@@ -229,7 +236,7 @@ class JobState:
         return self._sets[pod_set.name]
 
     def left_over(self) -> list[Task]:
-        """Tasks that still wait."""
+        """The tasks that are still pending."""
         return [task for state in self._sets.values() for task in state.waiting if task not in self._decided]
 
     @property
@@ -244,7 +251,7 @@ class JobState:
         return False
 
     def is_satisfied(self) -> bool:
-        """Whether the gang's minimum has a place."""
+        """Whether the gang's minimum is placed."""
         only = self.only_set
         if only is not None and self.job.is_plain:
             return only.active >= only.minimum
@@ -256,11 +263,11 @@ class JobState:
 
     @property
     def was_evicted(self) -> bool:
-        """Whether some of its tasks were, in this cycle."""
+        """Whether some of the job's tasks were evicted in this cycle."""
         return any(each.status == TaskStatus.RELEASING for each in self._decided.values())
 
     def short_of_pods(self) -> NotReady | None:
-        """Whether too few pods are left for the gang, now that some were evicted."""
+        """A reason if, after evictions of this cycle, too few pods are left for the gang; else None."""
         if self._is_ready(self.job.root):
             return None
         short = next((each for each in self.job.pod_sets if not self._is_ready(each)), self.job.pod_sets[0])
@@ -275,7 +282,7 @@ class JobState:
         return sum(self.status(task) in ALIVE for task in pod_set.tasks)
 
     def is_stale(self) -> bool:
-        """Whether the gang is below its minimum even with what was placed in this cycle."""
+        """Whether the gang is below its minimum, also counting what was placed in this cycle."""
         return self.job.is_stale and not self._holds_together(self.job.root)
 
     def _holds_together(self, subgroup: PodSet | SubGroupSet) -> bool:
@@ -285,7 +292,7 @@ class JobState:
         return sum(map(self._holds_together, subgroup.children)) >= subgroup.min_children
 
     def active_tasks(self) -> list[Task]:
-        """Tasks that count towards the gang and could be taken from it."""
+        """The tasks that count towards the gang and may be evicted."""
         return [task for task in self.job.tasks if self.status(task) in ACTIVE_ALLOCATED]
 
     def satisfied(self, subgroup: PodSet | SubGroupSet) -> bool:
@@ -295,20 +302,20 @@ class JobState:
         return sum(map(self.satisfied, subgroup.children)) >= self.min_children(subgroup)
 
     def min_children(self, subgroup: SubGroupSet) -> int:
-        """How many of its children must be satisfied."""
+        """How many children of the sub-group must be satisfied."""
         own = subgroup.min_children
         return own if self._min_children is None else self._min_children.get(subgroup.name, own)
 
     def is_whole(self) -> bool:
-        """Whether every pod set has its minimum, also one that the job could do without."""
+        """Whether every pod set has its minimum, including those that the pod group could do without."""
         return all(self._sets[each.name].active + self._going(each) >= each.min_available for each in self.job.pod_sets)
 
     def _going(self, pod_set: PodSet) -> int:
-        """Tasks that are on their way out; until they are gone they make the gang whole."""
+        """The number of terminating tasks: until they are gone they count for the gang."""
         return sum(self.status(task) in GOING for task in pod_set.tasks)
 
     def evictions_are_final(self) -> None:
-        """What was evicted is on its way out: it isn't placed again."""
+        """Forgets which tasks were evicted, so that they aren't placed again in this cycle."""
         self._next = self._next_request = self._least_request = None
         for state in self._sets.values():
             state.evicted.clear()
@@ -316,7 +323,8 @@ class JobState:
     # Many tasks at once
 
     def depart(self, leaves: Mapping[Task, Placement], sets: Iterable[SetChange]) -> None:
-        """Notes that active tasks are evicted, the same as `decide` for each of them. `sets`: what that changes."""
+        """Records that active tasks are evicted; equals `decide` for each. `sets`: the effect on pod sets, computed
+        once per departure."""
         self._next = self._next_request = self._least_request = None
         self._decided.update(leaves)
         for state, tasks, pipelined in sets:
@@ -325,11 +333,12 @@ class JobState:
             state.evicted += tasks
 
     def recall(self, tasks: list[Task], request: QueueAmounts, least: QueueAmounts) -> None:
-        """Sets what `next_tasks`, `next_request` and `least_request` gave earlier for the same placements."""
+        """Sets the results of `next_tasks`, `next_request` and `least_request` that were computed for the same
+        placements before."""
         self._next, self._next_request, self._least_request = tasks, request, least
 
     def arrive(self, tasks: Sequence[Task], placements: Sequence[Placement]) -> None:
-        """Notes that tasks without an active place get one, the same as `decide` for each of them."""
+        """Records that evicted or pending tasks get a placement; equals `decide` for each."""
         self._next = self._next_request = self._least_request = None
         for task, after in zip(tasks, placements, strict=True):
             if after.status == task.status:
@@ -345,12 +354,12 @@ class JobState:
                 state.evicted = [task for task in state.evicted if task not in placed]
 
     def memento(self) -> JobMemento:
-        """The placements of its tasks, for `revert`."""
+        """The present placements, for `revert`."""
         sets = [(each, each.active, each.pipelined, each.evicted[:], each._first) for each in self._sets.values()]
         return JobMemento(self._decided.copy(), sets)
 
     def revert(self, memento: JobMemento) -> None:
-        """Restores the placements, whatever was decided since."""
+        """Restores placements, whatever was decided since."""
         self._next = self._next_request = self._least_request = None
         self._decided = memento.decided
         for state, active, pipelined, evicted, first in memento.sets:
@@ -360,10 +369,11 @@ class JobState:
 
     @contextmanager
     def narrowed_to(self, tasks: Sequence[Task]) -> Iterator[None]:
-        """As if these, which come next, were all tasks that wait, and no part of the gang asked for more than it has.
+        """Within the block the job consists of these pending tasks only, and no sub-group's minimum exceeds what it has
+        of them.
 
-        As in KAI, a sub-group that has no tasks at all keeps its minimum. One without a minimum needs nothing to be
-        satisfied, and where the pod group says how many sub-groups are enough, others may then be left out.
+        As in KAI, a sub-group without any task keeps its minimum. One without a minimum needs nothing to be satisfied,
+        and where the pod group says how many sub-groups are enough, others may be left out.
         """
         minima = {name: state.minimum for name, state in self._sets.items()}
         if self.only_set is None:
@@ -388,7 +398,7 @@ class JobState:
             self._narrowed = self._next = self._next_request = self._least_request = None
 
     def _narrow(self, subgroup: PodSet | SubGroupSet, part: Mapping[str, list[Task]]) -> bool:
-        """Asks no more of a set than it has children with tasks; whether it has any."""
+        """Lowers a sub-group's minimum to its number of children with tasks; returns whether it has any."""
         if isinstance(subgroup, PodSet):
             return bool(self._sets[subgroup.name].active or part[subgroup.name])
         populated = sum([self._narrow(child, part) for child in subgroup.children])
@@ -399,7 +409,7 @@ class JobState:
         return populated > 0
 
     def reduced_to(self, tasks: Sequence[Task]) -> JobState:
-        """The job as it would be if of its active tasks only these were left."""
+        """The job as if only these of its active tasks were left."""
         left = JobState(self.job, self._context, self.queue_row)
         for state in left._sets.values():
             state.active = 0
@@ -410,7 +420,8 @@ class JobState:
     # What comes next
 
     def next_tasks(self) -> list[Task]:
-        """The gang's missing tasks; when the minimum is there, one extra (or one sub-group) at a time."""
+        """The tasks to place next: the gang's missing tasks, or one extra (or one extra sub-group) when the minimum is
+        placed."""
         if self._next is None:
             narrowed, only = self._narrowed, self.only_set
             if narrowed is not None:
@@ -422,13 +433,13 @@ class JobState:
         return self._next
 
     def next_request(self) -> QueueAmounts:
-        """What the next tasks ask for together, if all GPUs were as small as the smallest."""
+        """The request of the next tasks if all GPUs were as small as the smallest."""
         if self._next_request is None:
             self._next_request = self._request_by(self._context.smallest_device_mib)
         return self._next_request
 
     def least_request(self) -> QueueAmounts:
-        """What the next tasks ask for together, if all GPUs were as large as the largest."""
+        """The request of the next tasks if all GPUs were as large as the largest."""
         if self._least_request is None:
             largest = self._context.largest_device_mib
             is_same = self._context.smallest_device_mib == largest
@@ -440,7 +451,10 @@ class JobState:
         return requested_by(self.next_tasks(), device_mib) if alike is None else self._context.price(*alike, device_mib)
 
     def next_alike(self) -> tuple[PodClass, int] | None:
-        """The class and the number of the next tasks, where nothing else tells them from those of another job."""
+        """The class and the number of the next tasks, if these two describe the job's request completely; else None.
+
+        Jobs with equal answers are interchangeable: what was found for one (no room, say) holds for the next.
+        """
         state = self.only_set
         if state is None or self.is_constrained or self._decided or self._narrowed is not None:
             return None
@@ -471,7 +485,8 @@ class JobState:
         return [task for child in first if not self.satisfied(child) for task in self._next_of(child)]
 
     def _may_be_satisfied(self, subgroup: PodSet | SubGroupSet) -> bool:
-        """Whether there are pods enough for it; which part of a job can be, nobody asks."""
+        """Whether the sub-group has enough pods for its minimum. While a part of the job is tried, every sub-group
+        counts as such."""
         return self._part is not None or subgroup.ready or self.satisfied(subgroup)
 
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:

@@ -66,7 +66,8 @@ class NodeLedger:
         self._unasked: dict[ClassIndex, list[ResourceIndex]] = {}  # by class
 
     def cost(self, pod_class: PodClass, row: NodeRow) -> QueueAmounts:
-        """What a pod on this node costs its queue."""
+        """The amounts that a pod on this node charges to its queue; with shared GPU memory they depend on the node's
+        device."""
         if pod_class.share is None:
             return pod_class.charge
         key = (pod_class.index, self.shared.sizes[row])
@@ -76,11 +77,11 @@ class NodeLedger:
         return cost
 
     def portion(self, pod_class: PodClass, row: NodeRow) -> float:
-        """The part that a pod on this node gets of each of its GPUs."""
+        """The part of each GPU that a pod on this node gets."""
         return 1.0 if pod_class.share is None else pod_class.share.portion_on(self.shared.sizes[row])
 
     def take(self, at: NodeCells, pod_class: PodClass, row: NodeRow) -> Column:
-        """Takes a pod's request from `idle_at` or `releasing_at`; returns what was there."""
+        """Subtracts a pod's request from `idle_at` or `releasing_at`; returns the values before."""
         before = []
         for resource, amount in pod_class.holds:
             had = at[resource, row]
@@ -90,20 +91,21 @@ class NodeLedger:
         return before
 
     def allocate(self, pod_class: PodClass, row: NodeRow) -> Column:
-        """Takes a pod's request from what is idle."""
+        """Subtracts a pod's request from the idle amounts; returns the values before."""
         before = self.take(self.idle_at, pod_class, row)
         self.allocated_last = (pod_class, len(self.log))
         return before
 
     def allocate_many(self, pod_class: PodClass, row: NodeRow, most: int) -> list[Column]:
-        """Takes the requests of equal pods from what is idle, one after the other, while another one has room there.
+        """Subtracts the requests of up to `most` equal pods from the idle amounts while another pod fits.
 
-        The first is known to have room, and none shares GPUs. Returns what was there before each of them.
+        The caller guarantees that the first pod fits and that none shares GPUs. Returns the values before each pod.
         """
         idle, holds = self.idle_at, pod_class.holds
         amounts = [amount for _, amount in holds]
         free = [idle[resource, row] for resource, _ in holds]
         before = [free]
+        # Subtracted one by one, not `count * amount`: the float result must equal that of single placements to the bit.
         for _ in range(min(most, self._room(pod_class, row)) - 1):
             free = list(map(sub, free, amounts))
             before.append(free)
@@ -115,7 +117,8 @@ class NodeLedger:
         return before
 
     def _room(self, pod_class: PodClass, row: NodeRow) -> int:
-        """How many pods of a class, of which one fits, what is idle has room for. None of it is promised to others."""
+        """How many pods of a class the idle amounts have room for, at least 1. Idle resources that are promised to
+        pipelined pods (negative `releasing`) don't count."""
         if self.overdrawn:
             return 1
         idle, releasing = self.idle_at, self.releasing_at
@@ -173,7 +176,7 @@ class NodeLedger:
         return self._free
 
     def _sound_nodes(self, *, gpus: bool) -> Mask:
-        """(node,): which hold no more than they have of anything, GPUs left out on request."""
+        """(node,): True where no resource is overdrawn; `gpus=False` ignores GPUs."""
         free = self.free()
         found = self._sound.get(gpus)
         if found is None:
@@ -182,7 +185,7 @@ class NodeLedger:
         return found
 
     def _not_asked_for(self, pod_class: PodClass) -> list[ResourceIndex]:
-        """The resources that a class doesn't ask for. Who shares GPUs asks for room on these alone."""
+        """The indexes of resources that a class doesn't ask for. For shared GPUs, only these can overdraw the node."""
         found = self._unasked.get(pod_class.index)
         if found is None:
             asked = {PODS, *(resource for resource, _ in pod_class.needs)}
@@ -193,7 +196,8 @@ class NodeLedger:
         return found
 
     def fits_idle(self, pod_class: PodClass, row: NodeRow) -> bool:
-        """Whether the request fits into what is free. Placement asks once more what a score has just been made of."""
+        """Whether a pod fits into the idle amounts. The latest answer is kept, because placement repeats the scorer's
+        question."""
         asked = (len(self.log), pod_class, row)
         if asked != self._asked:
             self._fits_idle = self._find_out_fit(pod_class, row)
@@ -214,7 +218,7 @@ class NodeLedger:
         return at[PODS, row] >= 1
 
     def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
-        """The same for these rows."""
+        """The same as `fits_idle` for rows."""
         idle = self.idle
         fits: Mask = idle[PODS, rows] >= 1
         for resource, amount in pod_class.needs:
@@ -227,8 +231,8 @@ class NodeLedger:
         return fits
 
     def fits(self, pod_class: PodClass, row: NodeRow) -> bool:
-        """Whether the request fits into what is free or being released. If so, `fits_idle` is mostly asked next: what
-        is free is looked at once for both."""
+        """Whether a pod fits into the idle and releasing amounts. Also prepares the answer of `fits_idle`, which is
+        usually asked next."""
         idle, releasing = self.idle_at, self.releasing_at
         now = True
         for resource, amount in pod_class.needs:
@@ -251,8 +255,8 @@ class NodeLedger:
         return free + releasing[PODS, row] >= 1
 
     def fit(self, pod_class: PodClass, rows: Rows = EVERYWHERE) -> Mask:
-        """The same for these rows."""
-        # The sum of everything is kept, because it is asked for many classes as things stand.
+        """The same as `fits` for rows."""
+        # `free()` is cached: many classes ask for all nodes between two changes.
         free = self.free() if rows is EVERYWHERE else self.idle[:, rows] + self.releasing[:, rows]
         fits: Mask = free[PODS] >= 1
         for resource, amount in pod_class.needs:
@@ -260,37 +264,39 @@ class NodeLedger:
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, free[GPU], rows)
         if self.overdrawn and rows is EVERYWHERE:
-            fits &= self._sound_nodes(gpus=pod_class.share is None)  # what is asked for is there anyhow
+            # Resources in `needs` were checked above, so checking all resources adds only those not asked for.
+            fits &= self._sound_nodes(gpus=pod_class.share is None)
         elif self.overdrawn:
             for resource in self._not_asked_for(pod_class):
                 fits &= free[resource] >= 0
         return fits
 
     def _devices_suffice(self, share: GpuShare, row: NodeRow, whole: float) -> bool:
-        """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
+        """Whether the groups with room and the whole GPUs of a node are as many as the devices that a pod asks for."""
         if share.memory_mib > self.shared.sizes[row]:
             return False
         return whole >= share.devices or len(self.shared.with_room(share, row)) + math.floor(whole) >= share.devices
 
     def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64], rows: Rows) -> Mask:
-        """`whole`: GPUs of these rows that nobody shares."""
+        """The same as `_devices_suffice` for rows; `whole`: GPUs of these rows that no pod shares."""
         there = np.floor(whole) + self.shared.count_fitting(share, rows)
         return np.asarray((there >= share.devices) & self.shared.possible(share)[rows])
 
 
-QueueAccounts = list[QueueAmounts]  #: of a queue and its ancestors, as they were
+QueueAccounts = list[QueueAmounts]  #: amounts of a queue and its ancestors before a change, from the queue upwards
 
 
 def is_exact(amounts: QueueAmounts) -> bool:
-    """Whether sums of such amounts don't depend on their order: whole numbers, and halves, quarters … of GPUs."""
+    """Whether float sums of such amounts are exact in any order: whole numbers, and GPU parts of a power of two."""
     gpus, millicores, memory = amounts
     return not (gpus * SMALLEST_PART % 1 or millicores % 1 or memory % 1)
 
 
 class QueueLedger:
-    """What each queue holds, its children's holdings included.
+    """The amounts that each queue holds, including its descendants.
 
-    Accounts are replaced, not changed: whoever keeps one knows that nothing happened while it is still the same object.
+    Accounts are tuples that are replaced, never changed in place. A caller that kept one sees by identity (`is`) that
+    nothing happened to the queue; `Turns` and the solver's caches rely on that.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -298,7 +304,7 @@ class QueueLedger:
         count = len(self.tree.queues)
         self.allocated: list[QueueAmounts] = [NOTHING] * count
         self.non_preemptible: list[QueueAmounts] = [NOTHING] * count
-        #: by queue: what each may count on; set by the plugin that knows about shares
+        #: by queue row: the fair share; set by the plugin `proportion`
         self.fair_share: Sequence[QueueAmounts] = [(math.inf, math.inf, math.inf)] * count
         for name, use in sorted(snapshot.use.items()):
             row = self.tree.rows.get(name)
@@ -309,9 +315,11 @@ class QueueLedger:
                 self.non_preemptible[step] = plus(self.non_preemptible[step], use.non_preemptible)
 
     def credit(self, row: QueueRow, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
+        """Subtracts an amount from a queue and its ancestors; returns their accounts before."""
         return self.charge(row, (-amount[0], -amount[1], -amount[2]), preemptible=preemptible)
 
     def charge(self, row: QueueRow, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
+        """Adds an amount to a queue and its ancestors; returns their accounts before."""
         gpus, millicores, memory = amount
         before: QueueAccounts = []
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
@@ -324,9 +332,10 @@ class QueueLedger:
     def change_together(
         self, row: QueueRow, amounts: Sequence[QueueAmounts], *, preemptible: bool, sign: int, total: QueueAmounts
     ) -> None:
-        """Charges (or credits, by the sign) whole amounts one after the other; their total where that is the same.
+        """Charges (`sign` > 0) or credits the amounts of equal pods: in one step where that gives the same floats, else
+        one by one.
 
-        It is where accounts are exact, too. Otherwise sums depend on their order, in the last digit.
+        One step is exact only if the amounts *and* the accounts that they are added to are.
         """
         if len(amounts) > 1 and self._are_exact(row, preemptible=preemptible):
             amounts = (total,)
@@ -335,7 +344,7 @@ class QueueLedger:
             change(row, each, preemptible=preemptible)
 
     def _are_exact(self, row: QueueRow, *, preemptible: bool) -> bool:
-        """Whether what a queue and all above it hold can be added up in any order."""
+        """Whether the accounts of a queue and its ancestors are exact (`is_exact`)."""
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:
                 if not is_exact(accounts[step]):
@@ -343,7 +352,8 @@ class QueueLedger:
         return True
 
     def credit_all(self, amounts: Iterable[tuple[QueueRow, QueueAmounts]]) -> bool:
-        """Credits queues with what preemptible jobs held, if in any order that comes to the same; whether it did.
+        """Credits queues with what preemptible jobs held, all in one pass; False, with nothing changed, where the order
+        of sums would matter.
 
         `amounts`: by queue row, each exact.
         """
@@ -364,7 +374,7 @@ class QueueLedger:
         return True
 
     def charge_many(self, row: QueueRow, amount: QueueAmounts, times: int, *, preemptible: bool) -> list[QueueAccounts]:
-        """The same so many times."""
+        """`charge`, `times` times; returns the accounts before each charge."""
         gpus, millicores, memory = amount
         path = self.tree.paths[row]
         columns: list[QueueAccounts] = []
@@ -380,6 +390,7 @@ class QueueLedger:
         return list(map(list, zip(*columns, strict=True)))
 
     def restore(self, row: QueueRow, before: QueueAccounts) -> None:
+        """Puts back accounts that `charge` or `credit` returned."""
         path = self.tree.paths[row]
         for step, had in zip(path, before, strict=False):
             self.allocated[step] = had

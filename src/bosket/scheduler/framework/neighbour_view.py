@@ -1,8 +1,8 @@
-"""Views of classes whose pods are placed by who is on nodes already: affinity, anti-affinity, spreading.
+"""NeighbourView: class views whose fit or score depends on other pods: affinity, anti-affinity, spreading.
 
-Each gang that selects its own pods is a class of its own, though it asks nodes for the same as hundreds of others. All
-that doesn't come from neighbours is therefore kept once for all of them, in the view of their `base`; a class adds the
-exceptions that its own filters and scorers name. Thousands of classes then cost about as much as their exceptions.
+Each gang that selects its own pods is a class of its own, although hundreds of gangs ask nodes for the same. What does
+not depend on other pods is kept once, in the view of their `base`; a class adds the exceptions that its own filters and
+scorers name. Thousands of classes then cost about as much memory as their exceptions.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from bosket.scheduler.model.cell import cells
 from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import PodClass
 
-#: So many views keep their scores; a class that is asked about after that many others makes them again from its base.
+#: How many views keep an array of scores; the view that has had its array longest gives it away.
 MOST_SCORED = 256
 
 
 class ScoreArrays:
-    """Arrays of scores of a session's neighbour views. Where there are many, the oldest is given to the next view."""
+    """The arrays of scores of a session's neighbour views, at most `MOST_SCORED`."""
 
     def __init__(self) -> None:
         self._scored: deque[NeighbourView] = deque()  # views that have an array, in the order in which they got it
 
     def array_for(self, view: NeighbourView) -> Scores:
-        """An array over nodes; that of another view, which then has none, where many have one."""
+        """An array over nodes for a view; taken from the oldest view where all are in use."""
         array = self._scored.popleft().give_up_scores() if len(self._scored) >= MOST_SCORED else NO_SCORES
         self._scored.append(view)
         return array if len(array) else np.empty(len(view.allowed))
 
 
 class Base(ClassView):
-    """Fit and score by everything but neighbours: the same for all classes that differ in these alone."""
+    """Fit and score by everything except other pods: common to all classes that differ in affinity only."""
 
     def _current_inputs(self) -> list[Hashable]:
-        # A class that is new asks nodes as things stand: what its base has found out earlier must be true as well on
-        # nodes that nothing has happened to since resources that a class doesn't ask for count, too.
+        # A new class starts from the base's answers, so these must be current also on
+        # nodes that did not change since: overdrawn resources that the class doesn't ask for count, too.
         return [self._ledger.overdrawn, *(each.global_inputs(self._class) for each in self._with_inputs)]
 
 
 class NeighbourView(ClassView):
-    """A class's view: the scores of its base, with exceptions."""
+    """The view of one class: the scores of its base, with exceptions."""
 
     def __init__(
         self, context: ViewContext, pod_class: PodClass, asked: Asked, base: Base, arrays: ScoreArrays
@@ -64,7 +64,7 @@ class NeighbourView(ClassView):
         return False
 
     def give_up_scores(self) -> Scores:
-        """The array of its scores, for others to use; the view makes its scores anew when it is next asked."""
+        """Gives the array of scores away; the next question computes them again from the base."""
         room, self._total, self._total_at = self._total, NO_SCORES, cells(NO_SCORES)
         self._seen, self._best = -1, None
         return room
@@ -116,7 +116,7 @@ class NeighbourView(ClassView):
         for node_filter in self._own_filters:
             fits &= node_filter.codes(self._class, rows) == 0
         if self._own_scorers and fits.any():
-            # In the order of scorers, because sums of floats depend on it. A score of 0 changes no sum.
+            # In the order of scorers, because float sums depend on the order. A score of 0 changes no sum.
             total = np.zeros(len(rows))
             for scorer, scores in self.scorers:
                 total += scorer.scores(self._class, rows) if scores is None else scores[rows]

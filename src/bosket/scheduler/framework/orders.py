@@ -1,4 +1,4 @@
-"""The orders of jobs, of a job's tasks and of its sub-groups, by what plugins say of each."""
+"""Orders: the orders of jobs, of a job's tasks and of its sub-groups, from the keys of plugins."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Orders:
         return (*[key(task) for key in self._tasks], task.created, task.pod.metadata.uid, task.key)
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks as they are to be placed, sorted by `task_key`.
+        """Tasks in the order in which they are placed, sorted by `task_key`.
 
-        One criterion after the other, the last one first: tasks have most of them in common or come sorted by them, so
-        that this takes a third of what tuples of all of them do.
+        Sorted by one criterion after the other, the last one first: most tasks are equal in most criteria or already
+        sorted, so this takes a third of the time of comparing tuples.
         """
         ordered = sorted(tasks, key=_task_key)
         ordered.sort(key=_task_uid)

@@ -1,4 +1,4 @@
-"""Placing the next tasks of a job: all of them, or none. Every action that places anything does it here."""
+"""Placement of the next tasks of a job: all of them or none. Actions and simulations place tasks only here."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ def place_job(
     rows: Mapping[Task, NodeRow] | None = None,
     real: bool = True,
 ) -> JobReason | None:
-    """Places the job's next tasks; on failure nothing is left of the attempt, and the reason is returned.
+    """Places the job's next tasks. On failure the statement is as before, and the reason is returned.
 
-    `on`: the nodes that may be used, all of them by default; `rows`: the one node for each task. In a simulation
-    (`real=False`) everything waits for what is being released, because that is how it will come: what was evicted must
-    be gone first.
+    `on`: the nodes that may be used, all by default; `rows`: one node for each task. In a simulation (`real=False`)
+    every placement is pipelined, because the victims must terminate first.
     """
     over = session.capacity.objection(job)
     if over is not None:
@@ -40,7 +39,7 @@ def place_job(
     if not tasks:
         return _incomplete(job)
     failed: JobReason | None
-    start = statement.length  # without a checkpoint of its own: jobs of one pod are most of all jobs
+    start = statement.length  # a checkpoint object would cost more, and most jobs have one pod
     if job.is_constrained and rows is None:
         failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
         if failed is not None and session.outcome.ignores_estimates(job):
@@ -60,10 +59,10 @@ def place_job(
 
 
 def place_single(session: Session, statement: Statement, job: JobState) -> bool:
-    """Places and decides a job that lacks one pod, if it is among the simple ones and has room in what is idle.
+    """Places and decides a job that lacks one pod, if the job is plain and the pod fits into idle resources.
 
-    The same as `place_job` and a commit, for half. False, and nothing has changed, where there is more to be done, or
-    to be said; the statement is empty before and after.
+    Equals `place_job` and `commit`, for half the cost. Returns False, with nothing changed, whenever the general path
+    might do or report more; the statement is empty before and after.
     """
     alike = job.next_alike()
     if alike is None or alike[1] != 1 or not job.job.is_plain or session.capacity.objection(job) is not None:
@@ -90,7 +89,8 @@ def place_single(session: Session, statement: Statement, job: JobState) -> bool:
 def _place_by_plan(
     session: Session, statement: Statement, job: JobState, tasks: list[Task], *, on: Mask | None, real: bool
 ) -> bool:
-    """Places tasks of a job as some plugin plans it for all of them; whether it could. Otherwise some may be placed."""
+    """Places the tasks where a placement plan of a plugin says; False if there is no such plan. On failure some tasks
+    may stay placed: the caller rolls back."""
     everywhere = np.ones(len(session.snapshot.nodes), dtype=bool) if on is None else on
     for plan in session.extensions.placement_plans:
         if plan.concerns(job) and (rows := plan.find(job, tasks, everywhere)) is not None:
@@ -109,13 +109,14 @@ def _place_tasks(
     rows: Mapping[Task, NodeRow] | None = None,
     bonus: Scores | None = None,
 ) -> JobReason | None:
-    # Parts of a constrained job may be undone one by one.
+    # Not for constrained jobs: their parts are rolled back one by one, and `pipeline_all` can only be undone as a
+    # whole.
     is_simple = not real and rows is None and not job.is_constrained and session.views.of(tasks[0].pod_class).is_local
     if is_simple and statement.may_place_together(tasks):
         return _place_together(session, statement, job, tasks, on)
     few = _few(on) if rows is None else None
     in_runs = real and rows is None and len(tasks) > 1 and statement.takes_many
-    number = end = 0  # `end`: where those end that are like the task
+    number = end = 0  # `end`: the end of the run of equal tasks
     while number < len(tasks):
         task = tasks[number]
         unfit = session.unfit(task)
@@ -151,7 +152,7 @@ def _place_tasks(
 def _place_together(
     session: Session, statement: Statement, job: JobState, tasks: list[Task], on: Mask | None
 ) -> JobReason | None:
-    """The same for equal tasks in a simulation: where all of them go is found out first."""
+    """The same for equal tasks in a simulation: the nodes of all tasks are found first, then recorded in one step."""
     for number, task in enumerate(tasks):
         unfit = session.unfit(task)
         if unfit is not None:
@@ -164,7 +165,7 @@ def _place_together(
 
 
 def _end_of_run(session: Session, job: JobState, tasks: list[Task], start: int) -> int:
-    """Up to where tasks, from `start` on, are of one class and of one pod set, and may be placed at all."""
+    """The end of the run of placeable tasks of one class and one pod set, from `start` on."""
     pod_class, pod_set = tasks[start].pod_class, job.state_of(tasks[start])
     for number in range(start + 1, len(tasks)):
         task = tasks[number]
@@ -174,7 +175,7 @@ def _end_of_run(session: Session, job: JobState, tasks: list[Task], start: int) 
 
 
 def _devices(session: Session, statement: Statement, task: Task, row: NodeRow) -> tuple[tuple[str, ...], bool]:
-    """The shared GPUs that a task that shares some is to use, and whether it must wait for something to be released."""
+    """The shared GPUs for a task on a node, and whether some of their memory is still being released."""
     choice = choose_devices(session, task.pod_class, row)
     assert choice is not None, "the node has been found to have enough of them"
     own = statement.evicted_from(task, row)
@@ -184,7 +185,8 @@ def _devices(session: Session, statement: Statement, task: Task, row: NodeRow) -
 
 
 class _Together:
-    """Places a job part by part, each within one of the sets of nodes that it may go to as a whole."""
+    """Places a constrained job sub-group by sub-group, each within one of the sets of nodes that the topology
+    allows."""
 
     def __init__(self, session: Session, statement: Statement, job: JobState, *, real: bool) -> None:
         self._session, self._statement, self._job, self._real = session, statement, job, real
@@ -233,7 +235,7 @@ class _Together:
 
 
 def _few(on: Mask | None) -> NDArray[np.intp] | None:
-    """The nodes that may be used, if looking at them alone is cheaper than at all nodes."""
+    """The rows that may be used, if looking at them alone is cheaper than looking at all nodes; else None."""
     rows = np.flatnonzero(on) if on is not None else None
     return rows if on is not None and rows is not None and len(rows) * 2 < len(on) else None
 
@@ -245,7 +247,7 @@ def _only(session: Session, row: NodeRow) -> Mask:
 
 
 def _must_wait(job: JobState) -> bool:
-    """Whether some pod set reaches its minimum only with resources that are still being released."""
+    """Whether some pod set reaches its minimum only with resources that are being released."""
     for pod_set in job.job.pod_sets:
         state = job.in_set(pod_set)
         if state.pipelined and state.active - state.pipelined < state.minimum:
@@ -254,7 +256,7 @@ def _must_wait(job: JobState) -> bool:
 
 
 def _incomplete(job: JobState) -> NotReady:
-    """The pods there are don't make the gang, wherever they are placed."""
+    """The reason that the existing pods don't make the gang, wherever they are placed."""
     short = next((each for each in job.job.pod_sets if not (each.ready or job.satisfied(each))), job.job.pod_sets[0])
     return NotReady(short.min_available, short.alive, short.gated, job.job.shown_name(short))
 
@@ -262,7 +264,8 @@ def _incomplete(job: JobState) -> NotReady:
 def _shortage(job: JobState, tasks: list[Task], failed: int, because: NodesRefused | PodUnfit) -> GangShort:
     task = tasks[failed]
     pod_set = job.pod_set(task)
-    # Of pods that are all alike the first by name is named, so that the text stays the same however it was found out.
+    # Of equal pods the first by name is named: the text must not depend on the path by which the shortage was found,
+    # because a changed text is written to the API server.
     named = pod_set.pending[0] if not failed and job.next_alike() is not None else task
     return GangShort(
         first_failed=named.key,

@@ -1,7 +1,7 @@
-"""A quick no: whether a pod class can't fit anywhere, from what is free on nodes, ranked once for all classes.
+"""Room: fast refusals: whether a pod class can't fit on any node, from sorted amounts of what is free.
 
-Asked while nothing is being placed because the cluster is full: a class that asks for more than any node has is told so
-without looking at nodes one by one. It says nothing (None) about a class that might fit, or that nodes object to.
+Used while nothing is placed because the cluster is full: a class that asks for more than any node has is refused
+without looking at nodes one by one. None for a class that might fit, or to which filters object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bosket.scheduler.model.task import PodClass
 
 
 class Room:
-    """What is free or being released, as of one moment of a session."""
+    """What is free or being released, at one moment of a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -26,7 +26,7 @@ class Room:
         self._objections = [short_of(name) for name in session.snapshot.resource_names]
 
     def _below(self, resource: ResourceIndex, amount: float) -> int:
-        """How many nodes have less than so much of a resource."""
+        """How many nodes have less than an amount of a resource."""
         ranked = self._ranked.get(resource)
         if ranked is None:
             nodes = self._session.nodes

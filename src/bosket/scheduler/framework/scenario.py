@@ -12,7 +12,7 @@ from bosket.scheduler.model.task import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Tasks of one job that go together."""
+    """Tasks of one job that are evicted together."""
 
     job: JobState
     tasks: tuple[Task, ...]
@@ -20,7 +20,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
-    """Who wants to be placed, and who would have to go."""
+    """A preemptor's pending tasks, and the batches that would be evicted for them."""
 
     preemptor: JobState
     pending: tuple[Task, ...]
@@ -30,7 +30,7 @@ class Scenario:
     non_preemptible: Sequence[QueueAmounts]
 
     def victims(self) -> Iterator[tuple[JobState, Task]]:
-        """Every task that would go, once."""
+        """Every task of the batches, once."""
         seen: set[Task] = set()
         for batch in self.batches:
             for task in batch.tasks:

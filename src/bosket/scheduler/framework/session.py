@@ -1,12 +1,13 @@
-"""A session: one cycle's context. Opened on a snapshot, filled by plugins, used by actions, closed into Decisions.
+"""Session: one cycle's context. Opened on a snapshot, filled by plugins, used by actions, closed into Decisions.
 
-The session itself only holds its parts together: what plugins have registered (`extensions`), the accounts (`nodes`,
-`queues`, `limits`), what follows from them (`jobs`, `views`, `orders`, `capacity`), and what was decided (`outcome`).
+The session only holds its parts together: what plugins registered (`extensions`), the accounts (`nodes`, `queues`,
+`limits`), what follows from them (`jobs`, `views`, `orders`, `capacity`), and the result so far (`outcome`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -22,7 +23,6 @@ from bosket.scheduler.framework.extension_points import ExtensionPoints, Registr
 from bosket.scheduler.framework.job_states import JobStates
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.orders import Orders
-from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeRow
@@ -32,6 +32,18 @@ from bosket.scheduler.model.reason import NO_CODE, SpecUnusable, unknown_subgrou
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
+
+#: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name), in it
+#: ("search", generator) for each turn; ("close", ""), in it ("plugin close", name) for each plugin with a `close`
+#: method.
+StepTimer = Callable[[str, str], AbstractContextManager[None]]
+
+
+def untimed(step: str, name: str) -> AbstractContextManager[None]:
+    """For those who don't measure."""
+    del step, name
+    return nullcontext()
+
 
 T = TypeVar("T")
 
@@ -43,8 +55,8 @@ class Session(Registrar):
         self.snapshot = snapshot
         self.configuration = configuration
         self.timer: StepTimer = untimed
-        self.action = ""  #: the one that is under way, by its configured name
-        #: what earlier searches found: actions that evict check it and search for nobody; None lets them search
+        self.action = ""  #: the current action, by its configured name
+        #: findings of earlier searches: evicting actions check these and search for no other victims; None: they search
         self.proposals: Proposals | None = None
         self.extensions = ExtensionPoints()
         self.reason_book = ReasonBook()
@@ -65,17 +77,17 @@ class Session(Registrar):
 
     @property
     def queue_depth(self) -> int | None:
-        """How many jobs of one queue the action that is under way may try; None for all of them."""
+        """How many jobs per queue the current action may try; None for all."""
         return self.configuration.queue_depth.get(self.action)
 
     def once(self, make: Callable[[Session], T]) -> T:
-        """What `make` makes of the session: made when it is first asked for, and kept for all actions."""
+        """`make(session)`, computed on the first call and kept for all actions."""
         if make not in self._made:
             self._made[make] = make(self)
         return cast(T, self._made[make])
 
     def unfit(self, task: Task) -> str | None:
-        """Why the task can't be placed, whatever the node."""
+        """Why the task can't be placed on any node; None if no task check objects."""
         for check in self.extensions.task_checks:
             objection = check(task)
             if objection is not None:
@@ -83,7 +95,8 @@ class Session(Registrar):
         return None
 
     def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
-        """Whether pods of a class needn't wait for resources of the node."""
+        """Whether a pod of the class could start on the node now, without waiting for resources that are being
+        released."""
         if not self.nodes.fits_idle(pod_class, row):
             return False
         for check in self.extensions.free_now:  # noqa: SIM110 - asked for every pod: a generator costs more
@@ -92,7 +105,7 @@ class Session(Registrar):
         return True
 
     def close(self) -> Decisions:
-        """What the cycle has come to."""
+        """The cycle's decisions, with a report on every job that was not settled before."""
         outcome, tree = self.outcome, self.snapshot.queues
         outcome.take_back()
         waiting, placed, settled = [], [], []
@@ -131,10 +144,11 @@ class Session(Registrar):
         )
 
     def _job_key(self, job: Job) -> tuple[object, ...]:
-        # Asked for after the cycle, where the order of waiting jobs is shown; most cycles are never asked.
+        # Computed on demand after the cycle, where a command shows the order of waiting jobs; most cycles never need
+        # it.
         return self.orders.job_key(self.jobs.state(job))
 
 
 def _by_queue(tree: QueueTree, amounts: Sequence[QueueAmounts]) -> Mapping[str, QueueAmounts]:
-    # Plugins see it when the session closes, and may not change it.
+    # Closing plugins receive this mapping and must not change it.
     return MappingProxyType({queue.name: amounts[row] for row, queue in enumerate(tree.queues)})

@@ -1,6 +1,6 @@
-"""The shared GPUs of all nodes in a session, as pods come and go: single groups, and arrays over nodes for views.
+"""SharedGpus: the groups of shared GPUs of all nodes in a session, as records and as arrays over nodes.
 
-Part of the node ledger. A change gives back the groups that it overwrote; putting them back restores them exactly.
+Part of the node ledger. A change returns the groups that it overwrote; `restore` puts exactly these back.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SharedGpus:
         self._possible: dict[GpuShare, Mask] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether any node has groups."""
         return bool(self._groups)
 
     def on(self, row: NodeRow) -> Groups:
@@ -51,8 +51,8 @@ class SharedGpus:
     def move(
         self, row: NodeRow, names: Sequence[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
     ) -> tuple[GroupsBefore, Effect]:
-        """A pod that takes so much of each of these groups leaves with one status, and comes with another."""
-        if not names:  # of a running pod whose devices nobody knows: its label is gone, and it has no bind request
+        """Moves a pod on its groups from one status (`out`) to another (`into`); None for not being there."""
+        if not names:  # a running pod of unknown devices: its label was removed, and it has no bind request
             return (), NO_EFFECT
         groups = self._groups.setdefault(row, {})
         before: list[tuple[str, GpuGroup | None]] = []
@@ -90,8 +90,8 @@ class SharedGpus:
         self._with_room.pop(row, None)
 
     def _update_with_room(self, row: NodeRow, changed: Sequence[tuple[str, GpuGroup | None]]) -> None:
-        """Keeps what is known of groups with room, though some have changed: a pod that comes mostly leaves the room
-        where it was, or takes the last of it."""
+        """Updates the lists of groups with room after some groups changed. Most pods leave a group's room as it was or
+        take the last of it, so recomputing the lists would cost more."""
         known = self._with_room.get(row)
         if not known:
             return
@@ -106,15 +106,14 @@ class SharedGpus:
                     names.remove(name)
                 elif previous is None:
                     names.append(name)
-                else:  # where it belongs in the order of groups isn't known
+                else:  # its position in the order of groups is unknown
                     self._with_room.pop(row)
                     return
 
     # What fits
 
     def with_room(self, share: GpuShare | None, row: NodeRow) -> list[str]:
-        """The groups of a node that take such a pod; one that asks for no share has room wherever others have. The list
-        changes with the groups."""
+        """The groups of a node with room for a pod; `share` None: any room. The list changes with the groups."""
         known = self._with_room.get(row)
         if known is None:
             known = self._with_room[row] = {}
@@ -123,7 +122,7 @@ class SharedGpus:
             size = self.sizes[row]
             memory = 0 if share is None else share.memory_on(size)
             groups = self._groups.get(row, NO_GROUPS)
-            # As `GpuGroup.room` has it, written out: this is asked for after every placement.
+            # `GpuGroup.room`, inlined: this runs after every placement.
             found = known[share] = [
                 name
                 for name, (used, allocated, releasing, _, _) in groups.items()
@@ -132,22 +131,21 @@ class SharedGpus:
         return found
 
     def count_fitting(self, share: GpuShare, rows: Rows = EVERYWHERE) -> NDArray[np.int64]:
-        """(node,): how many groups of each of these nodes take such a pod."""
+        """(node,): how many groups of each node have room for a pod."""
         room = self._rooms()
         if not len(room):
             return self._none()[rows]
         return np.asarray((room[:, rows] >= self.memory(share)[rows]).sum(axis=0))
 
     def have_room(self, share: GpuShare | None, rows: Rows = EVERYWHERE) -> Mask:
-        """(node,): whether some group of each of these nodes takes such a pod; one that asks for no share has room
-        wherever others have."""
+        """(node,): whether any group of each node has room for a pod; `share` None: any room."""
         room = self._rooms()
         if not len(room):
             return self._none()[rows] > 0
         return np.asarray((room[:, rows] >= (0 if share is None else self.memory(share)[rows])).any(axis=0))
 
     def memory(self, share: GpuShare) -> NDArray[np.int64]:
-        """(node,): what such a pod takes of each of its devices."""
+        """(node,): the memory that a pod takes of each of its devices."""
         found = self._memory.get(share)
         if found is None:
             by_size = {size: share.memory_on(size) for size in set(self.sizes)}
@@ -155,26 +153,26 @@ class SharedGpus:
         return found
 
     def of_size(self, sizes: Container[int]) -> Mask:
-        """(node,): whether its devices have one of these sizes."""
+        """(node,): whether the node's devices have one of these sizes."""
         return np.array([size in sizes for size in self.sizes], dtype=bool)
 
     def possible(self, share: GpuShare) -> Mask:
-        """(node,): whether a device is large enough."""
+        """(node,): whether a device is large enough for the share."""
         found = self._possible.get(share)
         if found is None:
             found = self._possible[share] = np.asarray(self.memory(share) <= np.array(self.sizes, dtype=np.int64))
         return found
 
     def free_parts(self) -> NDArray[np.float64]:
-        """(node,): what is left, or will be, of devices that are shared, in GPUs."""
+        """(node,): free and releasing parts of shared devices, in GPUs."""
         return self._summed(lambda group, size: max(group.room(size), 0) / size)
 
     def idle_parts(self) -> NDArray[np.float64]:
-        """(node,): what is left of devices that are shared, in GPUs."""
+        """(node,): free parts of shared devices, in GPUs."""
         return self._summed(GpuGroup.idle_part)
 
     def releasing_parts(self) -> NDArray[np.float64]:
-        """(node,): what will be left beyond that, in GPUs."""
+        """(node,): releasing parts of shared devices, in GPUs."""
         return self._summed(GpuGroup.releasing_part)
 
     def _summed(self, part: Callable[[GpuGroup, int], float]) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
-"""A statement: placements and evictions that take effect on the session at once and can be undone exactly.
+"""Statement: placements and evictions that take effect in the session at once and can be rolled back exactly.
 
 with statement.checkpoint() as trial:
     ...                      # allocate, pipeline, evict
-    trial.keep()             # otherwise everything since the checkpoint is undone
+    trial.keep()             # otherwise everything since the checkpoint is rolled back
 statement.commit()
 """
 
@@ -18,8 +18,7 @@ from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.job_state import UNPLACED, JobMemento, JobState, Placement
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
-from bosket.scheduler.framework.lost_work import lost_gpu_seconds
-from bosket.scheduler.framework.operation import Operation
+from bosket.scheduler.framework.operation import Operation, lost_gpu_seconds
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model import decisions
 from bosket.scheduler.model.cause import Cause
@@ -39,7 +38,8 @@ ALLOCATED, PIPELINED, RELEASING = TaskStatus.ALLOCATED, TaskStatus.PIPELINED, Ta
 
 
 class Trial:
-    """What happens inside a checkpoint; undone at its end unless kept."""
+    """A checkpoint of a statement: operations after it are rolled back at the end of the `with` block unless `keep` was
+    called."""
 
     __slots__ = ("_kept", "_start", "_statement")
 
@@ -62,30 +62,33 @@ class Statement:
     """Operations that are committed together or not at all."""
 
     def __init__(self, session: Session, preemptor: Job | None = None, baseline: Baseline | None = None) -> None:
-        """`preemptor`: for whom tasks are evicted; `baseline`: the accounts as they are, if somebody has kept them."""
+        """`preemptor`: the job for which tasks are evicted. `baseline`: the accounts at this moment, if the caller
+        saved them; `discard` then restores them in one step."""
         self._session = session
         self._preemptor = preemptor
         self.operations: list[Operation] = []
-        self._evicted: dict[Task, Placement] = {}  # and not spared: where they were before, and how
-        self._before: dict[Task, Placement] = {}  # the same of all that were evicted, spared or not
+        # evicted tasks that found no place since, with their placement before the eviction
+        self._evicted: dict[Task, Placement] = {}
+        self._before: dict[Task, Placement] = {}  # every evicted task: its placement before the eviction
         self._listeners = session.extensions.placement_listeners
-        #: those that assign more than a node
+        #: listeners that assign something beside the node, such as NUMA zones
         self._assigning = [each for each in self._listeners if each.assigns] if self._listeners else []
-        # Whoever follows single operations must be told of each of them.
+        # Listeners follow single operations, so batches are not allowed while one listens.
         self._baseline = None if self._listeners else baseline
-        #: how many operations there were when one of them made the first node overdrawn; None where none did
+        #: the number of operations before the one that set `nodes.overdrawn`; None when this statement did not set it
         self._overdrew_at: int | None = None
         self._log_start = len(session.nodes.log)
-        self._jobs_before: dict[JobState, JobMemento] = {}  # of jobs with tasks that were evicted at a stroke
+        # jobs whose tasks were evicted by `evict_all`, with their state before
+        self._jobs_before: dict[JobState, JobMemento] = {}
 
     def allocate(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...] = ()) -> None:
-        """Places a task on resources that are free; one that shares GPUs in these groups."""
+        """Places a task on idle resources; `gpu_groups` names the shared GPUs of a task that shares some."""
         column = self._session.nodes.allocate(task.pod_class, row)
         self._record(ALLOCATE, job, task, Placement(ALLOCATED, row, gpu_groups), column)
 
     def allocate_for_good(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...] = ()) -> None:
-        """`allocate` and `commit` of one task, in a statement that holds nothing else: what is needed to undo it isn't
-        kept, which is half of the cost of a job of one pod."""
+        """Does `allocate` and `commit` of one task in an otherwise empty statement. No undo information is kept, which
+        halves the cost of a job of one pod."""
         session, pod_class = self._session, task.pod_class
         nodes, share = session.nodes, pod_class.share
         nodes.allocate(pod_class, row)
@@ -99,10 +102,10 @@ class Statement:
         session.outcome.has_started(job)
 
     def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: NodeRow) -> int:
-        """Places equal tasks, those from `start` to `end`, on one node, as long as another one has room in what is
-        idle; how many it placed. All of them wait and share no GPUs, the first is known to have room there.
+        """Places equal tasks from `start` to `end` on one node while its idle resources have room; returns how many.
 
-        The same as `allocate` one by one, for less.
+        Equals repeated `allocate`. The caller guarantees that all tasks are pending, share no GPUs, and that the first
+        fits.
         """
         session, pod_class = self._session, tasks[start].pod_class
         columns = session.nodes.allocate_many(pod_class, row, end - start)
@@ -119,18 +122,22 @@ class Statement:
 
     @property
     def takes_many(self) -> bool:
-        """Whether `allocate_many` may be called: nobody is told of single tasks, and none was evicted before."""
+        """Whether `allocate_many` may be called: no listener follows single tasks, and no task was evicted before."""
         return not (self._listeners or self._session.extensions.free_now or self._evicted)
 
     def pipeline(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...] = ()) -> None:
-        """Places a task on resources that are being released. One that was evicted from there stays there instead.
+        """Places a task on resources that are being released. A task that was evicted from this very place is spared
+        instead.
 
-        One that was moved earlier in this cycle, and would now go back to where it runs, keeps its new place if that is
-        still free, as in KAI; if not it isn't moved at all. KAI promises the new place to both.
+        A task that was moved earlier in this cycle, and would now return to the node where it runs, keeps its new place
+        if that is still free, as in KAI; otherwise the task isn't moved at all. KAI would promise the new place to both
+        tasks.
         """
         nodes, pod_class = self._session.nodes, task.pod_class
         before = self._evicted.get(task)
         assigning = self._assigning
+        # A bound task can run on one node only. Placing it "back" must therefore cancel its eviction (SPARE) or its
+        # move (STAY); a second promise of its own node would count its resources twice.
         goes_back = (
             before is not None and pod_class.share is None and not assigning and row == nodes.table.rows.get(task.node)
         )
@@ -150,17 +157,18 @@ class Statement:
             self._record(PIPELINE, job, task, Placement(PIPELINED, row, gpu_groups), column)
 
     def may_place_together(self, tasks: Sequence[Task]) -> bool:
-        """Whether `pipeline_all` may place these tasks: equal ones without shared GPUs, in a simulation that is only
-        undone as a whole."""
+        """Whether `pipeline_all` may place these tasks: equal tasks without shared GPUs, in a simulation that is only
+        ever discarded or committed as a whole."""
         if self._baseline is None:
             return False
         pod_class = tasks[0].pod_class
+        # Charging n pods in one step gives the same float sum as n charges only for whole numbers.
         if pod_class.share is not None or not all(map(float.is_integer, pod_class.charge)):
             return False
         return len(tasks) == 1 or all(task.pod_class is pod_class for task in tasks)
 
     def homes(self, tasks: Sequence[Task]) -> list[Home]:
-        """For each task where it has been, as far as it matters for where it goes."""
+        """For each task, the node that it was evicted from, as far as that influences its next place."""
         rows, evicted = self._session.nodes.table.rows, self._evicted
         homes: list[Home] = []
         for task in tasks:
@@ -174,7 +182,7 @@ class Statement:
         return homes
 
     def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[NodeRow]) -> None:
-        """The same as `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has taken."""
+        """Does `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has already taken."""
         (gpus, millicores, memory), count = tasks[0].pod_class.charge, len(tasks)
         self._session.queues.change_together(
             job.queue_row,
@@ -199,13 +207,13 @@ class Statement:
         job.arrive(tasks, placements)
 
     def evict(self, job: JobState, task: Task) -> None:
-        """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
+        """Evicts a task: what it holds is being released. On a node outside this shard no node account changes."""
         now = job.placement(task)
         column = self._release(now, task) if now.row != NOWHERE else []
         self._record(EVICT, job, task, now._replace(status=RELEASING), column)
 
     def evict_all(self, departures: Sequence[Departure]) -> None:
-        """Has tasks give back what they hold, together where that can be done. The first that a simulation does."""
+        """Evicts the tasks of all departures, in one step where the sums allow it. A simulation calls this first."""
         together = [each for each in departures if each.is_simple]
         if self._baseline is None or not all(each.is_whole for each in departures):
             together = []
@@ -222,7 +230,8 @@ class Statement:
                 for task in each.tasks:
                     self.evict(job, task)
                 continue
-            # Queue by queue in the order of departures: sums with parts of GPUs depend on it, in the last digit.
+            # Queue by queue in the order of departures: the last digit of float sums with parts of GPUs depends on the
+            # order, and ties between queues are decided by exact equality.
             if not are_charged:
                 queues.change_together(
                     job.queue_row, each.costs, preemptible=job.job.preemptible, sign=-1, total=each.cost
@@ -231,7 +240,7 @@ class Statement:
             self._evicted |= each.before
             self._before |= each.before
             if not each.operations:
-                # Without what would undo them one by one: they are only ever undone together.
+                # Without undo values: with a baseline, operations are only ever undone all together.
                 each.operations += [
                     Operation(EVICT, job, task, before.row, before, [], [], None, before.gpu_groups)
                     for task, before in each.before.items()
@@ -239,10 +248,11 @@ class Statement:
             self.operations += each.operations
 
     def _release_all(self, departures: Sequence[Departure]) -> None:
-        """What tasks hold on nodes is being released."""
+        """Moves what all these tasks hold on nodes to `releasing`."""
         nodes = self._session.nodes
         at_cells, amounts = map(np.concatenate, zip(*[each.releasing for each in departures], strict=True))
-        np.add.at(nodes.releasing.reshape(-1), at_cells, amounts)  # several of them may be on one node
+        # `np.add.at`, not `+=`: one cell may occur several times
+        np.add.at(nodes.releasing.reshape(-1), at_cells, amounts)
         promised = [each.taken_from_idle for each in departures if each.taken_from_idle is not None]
         if promised:
             self._overdraw()
@@ -252,22 +262,23 @@ class Statement:
             nodes.log += each.rows
 
     def evicted_from(self, task: Task, row: NodeRow) -> tuple[str, ...]:
-        """The shared GPUs that the task was evicted from, if it was on this node."""
+        """The shared GPUs that the task was evicted from, if that was on this node."""
         before = self._evicted.get(task)
         return before.gpu_groups if before is not None and before.row == row else ()
 
     def moves_within_a_node(self) -> bool:
-        """Whether somebody goes from one shared GPU to another of the same node."""
+        """Whether a task moves from one shared GPU to another GPU of the same node."""
         return any(
             each.kind is PIPELINE and each.task.pod_class.share is not None and self.evicted_from(each.task, each.row)
             for each in self.operations
         )
 
     def _release(self, placement: Placement, task: Task, *, sign: int = 1) -> Column:
-        """Marks what a task holds as being released; a negative sign takes that back. Returns what was there.
+        """Adds what a task holds to `releasing`; a negative sign reverses that. Returns the values before.
 
-        As in KAI, one that was only promised its place counts as if it had been there: what it doesn't hold is missing
-        from what is idle, so that others rather go where nobody has lost a place.
+        A pipelined task holds nothing yet, but KAI treats it as if it did: its request is added to `releasing` and
+        missing from `idle`. Nodes where a promise was broken then look fuller, so others go elsewhere. Followed,
+        because scores depend on it.
         """
         nodes, pod_class, row = self._session.nodes, task.pod_class, placement.row
         change, opposite = (nodes.give, nodes.take) if sign > 0 else (nodes.take, nodes.give)
@@ -279,7 +290,7 @@ class Statement:
         return column
 
     def _overdraw(self) -> None:
-        """Notes that nodes may hold more than they have, from the next operation on, for `rollback` to undo."""
+        """Sets `nodes.overdrawn` from the next operation on; `rollback` resets it."""
         nodes = self._session.nodes
         if not nodes.overdrawn:
             nodes.overdrawn = True
@@ -287,7 +298,7 @@ class Statement:
 
     @property
     def length(self) -> int:
-        """How many operations there are; for `rollback`."""
+        """The number of operations, as the argument of `rollback`."""
         return len(self.operations)
 
     def checkpoint(self) -> Trial:
@@ -300,7 +311,7 @@ class Statement:
             self._return_to(self._baseline)
 
     def _return_to(self, baseline: Baseline) -> None:
-        """Undoes everything together: what was there before is known."""
+        """Restores the baseline in one step instead of rolling back operation by operation."""
         nodes = self._session.nodes
         for each in reversed(self.operations):
             if each.job not in self._jobs_before:
@@ -310,7 +321,8 @@ class Statement:
         for job, memento in self._jobs_before.items():
             job.revert(memento)
         baseline.restore()
-        nodes.log += set(nodes.log[self._log_start :])  # changed back, whoever has seen them as they were meanwhile
+        # Class views may have read these rows during the simulation, so the rows are dirty again.
+        nodes.log += set(nodes.log[self._log_start :])
         self._forget()
 
     def _forget(self) -> None:
@@ -321,9 +333,10 @@ class Statement:
         self._overdrew_at = None
 
     def convert_to_pipelined(self, job: JobState) -> None:
-        """Makes every placement of the job wait, so that a gang that depends on releasing resources starts as a whole.
+        """Turns every placement of the job into a pipelined one: a gang that needs releasing resources starts as a
+        whole.
 
-        All operations are done again in their order, because each keeps what it found.
+        All operations are repeated in order, because each stores the values that it overwrote.
         """
         operations = list(self.operations)
         self.rollback(0)
@@ -336,11 +349,11 @@ class Statement:
                 self.pipeline(operation.job, operation.task, operation.row, operation.gpu_groups)
 
     def jobs(self) -> set[JobState]:
-        """Those that something was decided about."""
+        """The jobs with at least one operation."""
         return {operation.job for operation in self.operations}
 
     def commit(self, cause_of: CauseOf | None = None) -> None:
-        """Hands what was decided over to the session."""
+        """Hands binds, evictions and pipelined placements to the cycle's outcome, and empties the statement."""
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
         new_rows: dict[Task, NodeRow] = {}
@@ -348,7 +361,7 @@ class Statement:
             new_rows = {each.task: each.row for each in self.operations if each.kind is PIPELINE}
         decided: list[decisions.Operation] = []
         lost = self._lost_gpu_hours() if self._evicted else {}
-        waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
+        waits: dict[JobState, bool] = {}  # whether some of the job's tasks are pipelined
         for each in self.operations:
             kind, job, task, row = each.kind, each.job, each.task, each.row
             if kind is ALLOCATE:
@@ -386,7 +399,7 @@ class Statement:
         return bind
 
     def _lost_gpu_hours(self) -> dict[JobState, dict[Task, float]]:
-        """What the tasks have run for in vain that are evicted, by job."""
+        """By job, the GPU hours that each evicted task has run and that the eviction throws away."""
         lost: dict[JobState, dict[Task, float]] = {}
         for each in self.operations:
             if each.kind is EVICT and each.task in self._evicted:
@@ -395,9 +408,11 @@ class Statement:
         return lost
 
     def leave_in_effect(self) -> None:
-        """Decides nothing, but everything goes on as if it were decided, until the session takes it back.
+        """Keeps the operations visible to later jobs of this cycle without deciding them; `take_back` reverses that at
+        the end.
 
-        Not where tasks are given more than their node: that can only be taken back at once.
+        Discards instead where listeners assign something beside the node, because those can only be undone
+        immediately.
         """
         if self._assigning:
             self.discard()
@@ -407,9 +422,10 @@ class Statement:
             job.evictions_are_final()
 
     def take_back(self) -> None:
-        """Undoes what was left in effect, but for tasks that something was decided about since.
+        """Reverses the operations of `leave_in_effect`, except for tasks that a later statement decided about.
 
-        Others have changed the accounts in the meantime: the same amounts are given back, not the values put back.
+        Other statements have changed the accounts since. Restoring old values would wipe out their changes, so amounts
+        are subtracted here.
         """
         session, nodes = self._session, self._session.nodes
         for each in self.unchanged():
@@ -433,7 +449,7 @@ class Statement:
         self._forget()
 
     def unchanged(self) -> list[Operation]:
-        """Operations on tasks that still stand as they left them, the newest first."""
+        """The operations whose task is still in the state that they left it in, the newest first."""
         last = {operation.task: operation for operation in self.operations}
         after = {
             ALLOCATE: ALLOCATED,
@@ -448,7 +464,7 @@ class Statement:
         ]
 
     def room_made(self) -> dict[tuple[ResourceIndex, NodeRow], float]:
-        """By resource and node: what is free because of what was left in effect; negative where it takes room."""
+        """By (resource, node): the room that these operations made; negative where they take room."""
         room: dict[tuple[ResourceIndex, NodeRow], float] = {}
         for each in self.unchanged():
             row = each.row
@@ -457,9 +473,10 @@ class Statement:
         return room
 
     def stands_alone(self) -> bool:
-        """Whether all that it places has room without what others left in effect, and the preemptor runs without it.
+        """Whether the placements of this statement fit without the room that other statements left in effect.
 
-        Extras of a gang whose minimum was left in effect would wait for pods that nobody has promised a place.
+        Nobody gets such room in the end. Extras of a gang whose minimum was left in effect would wait for pods without
+        a nomination, so the preemptor itself must not depend on it either.
         """
         others = self._session.outcome.left_in_effect
         if not others:
@@ -468,7 +485,7 @@ class Statement:
         if any(job is self._preemptor for job in placed):
             return False
         if any(each.task.pod_class.share is not None for it in (self, *others) for each in it.operations):
-            return False  # rooms on shared GPUs aren't told apart
+            return False  # room on one shared GPU is not distinguished from room on another
         made: dict[tuple[ResourceIndex, NodeRow], float] = {}
         for statement in others:
             for cell, amount in statement.room_made().items():
@@ -490,12 +507,12 @@ class Statement:
         share, devices = pod_class.share, None
         ours = after.row != NOWHERE
         accounts: QueueAccounts = []
-        if ours:  # there may be no node at all
+        if ours:  # a task on a node outside this shard has no row
             cost = pod_class.charge if share is None else session.nodes.cost(pod_class, after.row)
             accounts = change(job.queue_row, cost, preemptible=job.job.preemptible)
         before = job.decide(task, after)
         if share is not None and ours:
-            # One that is evicted or spared stays on its GPUs, with another status.
+            # An evicted or spared task stays on its GPUs; only its status changes.
             out = before.status if kind is EVICT or kind is SPARE else None
             devices = session.nodes.move_on_devices(share, after.row, after.gpu_groups, out=out, into=after.status)
         if kind is EVICT:
@@ -510,7 +527,11 @@ class Statement:
                 listener.done(kind, task, after.row)
 
     def rollback(self, start: int) -> None:
-        """Undoes everything but the first `start` operations, the newest first."""
+        """Undoes all operations after the first `start`, the newest first.
+
+        Every value is put back as it was before, not computed by subtraction: (a + b) - b isn't always a in floats, and
+        later ties compare floats for equality.
+        """
         session, nodes = self._session, self._session.nodes
         while len(self.operations) > start:
             undone = self.operations.pop()
@@ -526,7 +547,8 @@ class Statement:
             if undone.devices is not None:
                 nodes.restore_devices(row, undone.devices)
             at = nodes.idle_at if kind is ALLOCATE else nodes.releasing_at
-            for listener in self._listeners:  # before the account, which some of them write too
+            # Before the node's values are restored: some listeners change the same cells.
+            for listener in self._listeners:
                 listener.undone(kind, task, row)
             held = len(task.pod_class.holds)
             nodes.restore(at, task.pod_class, row, column[:held])

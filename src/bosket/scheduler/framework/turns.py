@@ -1,9 +1,9 @@
-"""Turns of queues: at every level of the tree, which child goes next.
+"""Turns: at every level of the queue tree, which child is next.
 
-The leaves hold whatever is waiting (jobs to place, victims to take); this module only knows what the first of them
-would change in its queue's account. What was just placed changes the shares of the queues on its path, so these are
-ranked anew for the next turn, from the root down. Below a queue that isn't chosen nothing is compared again, so a queue
-is judged by the child that was chosen last in it, which is KAI's rule too.
+The leaves hold jobs to place or victims to take; this module only knows how the first of them would change its queue's
+account. A placement changes the shares of the queues on its path, so these are ranked again for the next turn, from the
+root down. Queues below one that isn't chosen are not compared again: a queue is ranked by the child that was chosen
+last, which is KAI's rule too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Ranked = tuple[QueueAmounts | None, tuple[QueueAmounts, QueueAmounts] | None, tu
 
 
 class Leaf(Protocol):
-    """What waits in one queue."""
+    """The waiting items of one queue."""
 
     def __bool__(self) -> bool: ...
 
     def change(self) -> tuple[QueueAmounts, QueueAmounts]:
-        """What the queue's account would gain, and lose, by the first that waits."""
+        """The amounts that the queue's account would gain, and lose, by the first item."""
         ...
 
 
@@ -45,9 +45,8 @@ class Turns(Generic[L]):
         worst_first: bool = False,
         earlier: dict[QueueRow, Ranked] | None = None,
     ) -> None:
-        """`leaves`: by queue row; `earlier`: by queue, how it was ranked the last time, of those whose order is the
-        same. It is kept up to date: between two actions little changes, and most queues needn't be ranked anew.
-        """
+        """`leaves`: by queue row. `earlier`: by queue, its rank in an earlier action with the same order; kept up to
+        date here. Between two actions little changes, so most queues needn't be ranked again."""
         self.tree = session.snapshot.queues
         self.order = queue_order(session)
         self.accounts = session.queues.allocated
@@ -67,7 +66,7 @@ class Turns(Generic[L]):
             heapq.heapify(turns)
 
     def next(self) -> QueueRow | None:
-        """The queue whose turn it is; `took` or `gave` must follow when what waits in it changed."""
+        """The queue whose turn it is; the caller calls `took` or `gave` after changing the leaf."""
         row, leaves = ROOT, self.leaves
         while row not in leaves:
             turns = self._turns.get(row)
@@ -83,14 +82,14 @@ class Turns(Generic[L]):
         return row
 
     def took(self, row: QueueRow) -> None:
-        """The first that waited in this queue, whose turn it was, is gone."""
+        """The first item of this queue, whose turn it was, is gone."""
         if not self.leaves[row]:
             del self.leaves[row]
             row = self._drop_turns(row)
         self._outdate(row)
 
     def gave(self, row: QueueRow, leaf: L) -> None:
-        """Something more waits in this queue."""
+        """Another item was added to this queue."""
         if row not in self.leaves:
             self.leaves[row] = leaf
             for parent, turn in self._missing_turns(row):
@@ -101,7 +100,7 @@ class Turns(Generic[L]):
         self._outdate(row)
 
     def change(self, row: QueueRow) -> tuple[QueueAmounts, QueueAmounts]:
-        """What the first that waits in a queue, or below it, would change."""
+        """What the first item of a queue, or of the queues below it, would change."""
         leaf = self.leaves.get(row)
         while leaf is None:
             row = self._turns[row][0].row
@@ -109,7 +108,7 @@ class Turns(Generic[L]):
         return leaf.change()
 
     def _missing_turns(self, row: QueueRow) -> Iterator[tuple[QueueRow, _Turn]]:
-        """New turns for a queue that has something, and for those above it that had none before, with their parents."""
+        """New turns for a queue with items and for those of its ancestors that had none, each with its parent."""
         for child in self.tree.paths[row]:
             if child in self._turn_of:
                 break
@@ -117,9 +116,9 @@ class Turns(Generic[L]):
             yield self.tree.parents[child], self._turn_of[child]
 
     def _drop_turns(self, row: QueueRow) -> QueueRow:
-        """Takes out a queue that has nothing left, and those above it that have nothing either; the first that stays.
+        """Removes an empty queue and its empty ancestors; returns the first ancestor that stays.
 
-        Each of them is the first of its siblings, because it was chosen.
+        Each of them is the first of its siblings, because it was just chosen.
         """
         while row != ROOT and row not in self.leaves and not self._turns.get(row):
             del self._turn_of[row]
@@ -137,7 +136,7 @@ class Turns(Generic[L]):
 
 
 class _FirstOpinionOf:
-    """Several orders as one: the first that has an opinion decides."""
+    """Several orders as one: the first with an opinion decides."""
 
     def __init__(self, orders: Sequence[QueueOrder]) -> None:
         self._orders = orders
@@ -147,13 +146,13 @@ class _FirstOpinionOf:
 
 
 def queue_order(session: Session) -> QueueOrder:
-    """The order of sibling queues, by all that plugins say of it."""
+    """The order of sibling queues, by all plugins."""
     orders = session.extensions.queue_order
     return orders[0] if len(orders) == 1 else _FirstOpinionOf(orders)
 
 
 class _Turn:
-    """A queue among its siblings. Its rank is found again when its account or what is first in it changed."""
+    """A queue among its siblings. Its rank is recomputed when its account or its first item changed."""
 
     __slots__ = ("_account", "_accounts", "_change", "_key", "_name", "_turns", "outdated", "row")
 
@@ -170,7 +169,7 @@ class _Turn:
         self._key: tuple[Any, ...] = ()
 
     def take_up(self, ranked: Ranked | None) -> Ranked:
-        """Ranks the queue, anew only if something has changed since it was `ranked`; how it is ranked now."""
+        """Ranks the queue, reusing `ranked` unless something changed since."""
         if ranked is not None:
             self._account, self._change, self._key = ranked
         self.renew()
@@ -194,7 +193,7 @@ class _Turn:
 
 
 class _LastTurn(_Turn):
-    """A queue among its siblings, where the last one goes first."""
+    """A queue among its siblings, in reverse order."""
 
     __slots__ = ()
 

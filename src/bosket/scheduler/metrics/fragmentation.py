@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from bosket.scheduler.answers.fragmentation import FragmentationReport, report
 from bosket.scheduler.model.snapshot import Snapshot
 
-#: As many shapes, the most frequent ones, are told about: users make pods, and don't decide how many series there are.
+#: Only so many shapes, the most frequent ones, become series: users' pods must not decide how many there are.
 MOST_TOLD: Final = 20
 
 

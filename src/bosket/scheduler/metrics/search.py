@@ -74,7 +74,7 @@ class SearchMetrics:
                 self._generator_budget.labels(generator).set(seconds)
 
     def turn_took(self, seconds: float) -> None:
-        """Of a generator; in the order of the turns that `add` is told of."""
+        """Of a generator; in the order of the calls of `add`."""
         self._turn_seconds.append(seconds)
 
     def add(self, statistics: SearchStatistics) -> None:

@@ -142,7 +142,7 @@ class Decisions:
     idle_actions: tuple[str, ...] = ()
     #: sort key of jobs of one queue that wait: the order in which the next cycle tries them
     job_key: Callable[[Job], tuple[object, ...]] = by_age
-    #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it
+    #: (plugin, error) of `close` methods that raised; the decisions are the same as without the error
     plugin_failures: tuple[tuple[str, str], ...] = ()
 
     @cached_property

@@ -37,7 +37,7 @@ class Proposal:
 class Split:
     """A search's decisions, divided by whether they can be carried out as they are."""
 
-    current: Decisions  #: what can: evictions with the places that they are made for, and what is to be told
+    current: Decisions  #: the part that can be applied: evictions with the placements that they are for, and reports
     outdated: tuple[Proposal, ...]  #: what can't, because something that it rests on has changed
 
 
@@ -45,14 +45,14 @@ def split(decisions: Decisions, searched: Snapshot, newest: Snapshot) -> Split:
     """Divides what was decided on `searched` by what has changed until `newest`.
 
     Only evictions for other jobs are kept, with the places that they make: placing is done on newer snapshots, and so
-    is the eviction of stale gangs. Jobs that are told why they wait are those that still wait as they did.
+    is the eviction of stale gangs. Reports on waiting jobs are kept for jobs whose pending tasks did not change.
     """
     findings = list(_findings(decisions))
     unchanged = _Unchanged(searched, newest)
     current = [each for each in findings if unchanged.all_of(each)]
     outdated = [each.proposal() for each in findings if each not in current]
     served = {each.preemptor.key for each in findings}
-    told = tuple(
+    reports = tuple(
         each
         for each in decisions.waiting
         if each.job.key not in served and not decisions.has_a_place(each) and unchanged.is_waiting(each.job)
@@ -60,7 +60,7 @@ def split(decisions: Decisions, searched: Snapshot, newest: Snapshot) -> Split:
     kept = replace(
         decisions,
         operations=tuple(operation for each in current for operation in each.operations),
-        waiting=told,
+        waiting=reports,
         placed=(),
         settled=(),
         started=(),
@@ -173,7 +173,7 @@ def _is_alike(before: Job, after: Job) -> bool:
 
 
 def _stand_alike(before: tuple[Task, ...], after: tuple[Task, ...]) -> bool:
-    """Whether the same tasks stand as they did. A pod is told of again whenever anybody writes its status."""
+    """Whether the same tasks stand as they did. The watch shows a pod again whenever its status is written."""
     if before is after:
         return True
     return len(before) == len(after) and set(map(_stand, before)) == set(map(_stand, after))

@@ -386,12 +386,12 @@ JobReason = (
 
 
 def in_words(reasons: Sequence[JobReason]) -> str:
-    """All that people are told: first what matters most, where there is more to say than KAI's sentences do."""
+    """The whole message: the most important part first, where there is more to say than KAI's sentences do."""
     more_to_say = DomainsShort | TopologyUnsatisfied | TopologyUnusable
     summaries = [each.summary for each in reasons if isinstance(each, more_to_say)]
     return "\n".join([*filter(None, summaries), *map(str, reasons)])
 
 
 def unknown_subgroup(subgroup: str, group: ObjectKey) -> str:
-    """What a pod is told whose sub-group the pod group doesn't have."""
+    """The message for a pod whose sub-group the pod group doesn't have."""
     return f'Pod references subgroup "{subgroup}", which does not exist in PodGroup {group}'

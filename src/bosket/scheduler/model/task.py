@@ -1,4 +1,4 @@
-"""A task: one pod as a scheduling cycle sees it, and the class of pods that it can't be told apart from."""
+"""A task: one pod as a scheduling cycle sees it, and its pod class."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
 
 class VolumeNeeds(NamedTuple):
-    """All of it must hold. Equal for pods that can't be told apart by their claims."""
+    """All of it must hold. Equal for pods whose claims have the same effect."""
 
     reach: tuple[NodeSelector, ...]  #: of the volumes that the claims are bound to
     zones: tuple[tuple[str, frozenset[str]], ...]  #: topology label of such a volume, and the values it lists
@@ -85,7 +85,7 @@ class Attachment(NamedTuple):
 
 
 class Contest(NamedTuple):
-    """What a pod competes for with others. Equal for pods that can't be told apart by it."""
+    """What a pod competes for with others. Equal for pods that compete for the same."""
 
     open: tuple[OpenClaim, ...] = ()  #: in the order in which they are served, the smallest first
     attached: tuple[tuple[str, int], ...] = ()  #: by driver: how many volumes that no other pod uses

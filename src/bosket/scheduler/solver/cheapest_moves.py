@@ -39,7 +39,7 @@ class _CheapestMoves:
         self.chosen: dict[Batch, None] = {}
         self._on: dict[NodeRow, list[Batch]] = {}
         # Often there is room for everybody, and those who run don't matter: there may be thousands of them. Where some
-        # of them are protected they are asked in any case, because the first who objects is told to the job.
+        # of them are protected they are asked in any case, because the job's status names the first objection.
         self._running: Iterable[JobState] | None = running
         self._movable = self._find_movable(running) if session.limits.has_budgets else np.zeros((0, 0))
 

@@ -184,7 +184,7 @@ class Search:
         return evicted < 2 or least_departures(self._session, pending, self._free, largest, evicted) >= evicted
 
     def counts(self, scenario: Scenario) -> Counts:
-        """What can be told about a scenario's victims without simulating anything; made before they go."""
+        """Counts about a scenario's victims, without simulating; computed before the victims are evicted."""
         known = self._counts.get(scenario.pending)
         if known is None:
             known = self._counts[scenario.pending] = Counts(self._room_for(scenario.pending), self._index)

@@ -15,7 +15,7 @@ from bosket.scheduler.state.tasks import Tasks
 
 
 class NodeObjects:
-    """Nodes in; what rests on a node's being there is told when it comes or goes."""
+    """Puts node objects into the accounts, and invalidates what depends on a node when it comes or goes."""
 
     def __init__(
         self,

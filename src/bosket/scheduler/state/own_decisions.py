@@ -21,8 +21,7 @@ from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.own.bind_requests import pod_of
-from bosket.scheduler.state.own.commitments import Commitments
-from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
+from bosket.scheduler.state.own.memory import Commitments, KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks
@@ -68,7 +67,7 @@ class OwnDecisions:
 
     def assume_eviction(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
         """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out. The next
-        process is told by `action` and `text` what was decided, and why."""
+        process learns from `action` and `text` what was decided, and why."""
         self._tasks.evictions.assume(pod, uid, now, action, text)
         self._tasks.renew(pod)
 

@@ -237,7 +237,7 @@ class Tasks:
         return task
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
-        """The pod can't be counted; its job is told. Where it runs, its room stays its own."""
+        """The pod's requests can't be read; its job's status says so. A running pod keeps its recorded amounts."""
         self._nodes.hold_unread(key, pod)
         self._devices.forget_pod(key)
         self.unread.add(key)

@@ -1,4 +1,4 @@
-"""How an API server is told whom to ask: webhook configurations, by the names that KAI's operator gives them.
+"""Webhook configurations of KAI's admission, by the names that KAI's operator gives them.
 
 Pods are asked about only if they are for our scheduler, or name none in a namespace whose label says that they are, so
 that everybody else's are created when we are down; ours are not, because without what we add their containers would

@@ -69,12 +69,12 @@ class ExtendedClaims:
         named = PodExtendedResourceClaimStatus(
             resourceClaimName=claim.metadata.name, requestMappings=given.containerMappings
         )
-        told = await self._tell(pod, named)
-        if told is not None:
+        written_pod = await self._tell(pod, named)
+        if written_pod is not None:
             # Whoever prepared the pod before means this version of it, which differs in this one field.
-            if attempt.pod_version and attempt.pod_version == told.before:
-                attempt.pod_version = told.pod.metadata.resourceVersion
-            attempt.pod = told.pod
+            if attempt.pod_version and attempt.pod_version == written_pod.before:
+                attempt.pod_version = written_pod.pod.metadata.resourceVersion
+            attempt.pod = written_pod.pod
 
     async def discard(self, pod: Pod) -> None:
         """Takes back all that `bind` did."""
@@ -103,8 +103,8 @@ class ExtendedClaims:
                 current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
                 if current.metadata.uid != pod.metadata.uid:
                     return None
-                told = replace(current, status=replace(current.status, extendedResourceClaimStatus=status))
-                written = await self._client.modify(current, told, subresource="status")
+                wanted = replace(current, status=replace(current.status, extendedResourceClaimStatus=status))
+                written = await self._client.modify(current, wanted, subresource="status")
             except NotFound:
                 return None
             except Conflict:

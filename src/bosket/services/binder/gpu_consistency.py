@@ -130,12 +130,12 @@ class GpuConsistency:
 
     def _cleanup(self, pods: list[Pod], group: str, given_up: ObjectKey | None) -> Cleanup:
         requests = [each for each in self._requests.store.by_index(_GROUP_INDEX, group) if each.key != given_up]
-        untold = {
+        unknown = {
             pod.spec.nodeName
             for pod in pods
             if pod.metadata.namespace == self._namespace and self._is_untold(pod.spec.nodeName)
         }
-        return cleanup(pods, requests, self._namespace, untold_nodes=untold)
+        return cleanup(pods, requests, self._namespace, unknown_nodes=unknown)
 
     def _is_untold(self, node: str) -> bool:
         """Whether a pod on the node shares GPUs, and neither its labels nor a request say which."""
@@ -178,10 +178,10 @@ class GpuConsistency:
         """
         if pod.metadata.namespace == self._namespace:
             return True
-        told = [each for each in requests_for(self._requests, pod.key) if is_for(each, pod)]
-        if not told:
+        requests = [each for each in requests_for(self._requests, pod.key) if is_for(each, pod)]
+        if not requests:
             return self._is_ours(pod) and (asks_for_part(pod) or seems_to_share(pod))
-        return any(group in each.spec.selectedGPUGroups for each in told)
+        return any(group in each.spec.selectedGPUGroups for each in requests)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.schedulerName == self._scheduler_name

@@ -40,17 +40,17 @@ def cleanup(
     requests: Iterable[BindRequest],
     reservation_namespace: str,
     *,
-    untold_nodes: Collection[str] = (),
+    unknown_nodes: Collection[str] = (),
 ) -> Cleanup:
     """What has to be done about the group that all these pods share and all these requests name.
 
-    `untold_nodes`: where pods share GPUs of which nobody can say the group any more. It may be this one, so what is
+    `unknown_nodes`: where pods share GPUs of which nobody can say the group any more. It may be this one, so what is
     reserved there stays.
     """
     reservations = [pod for pod in pods if pod.metadata.namespace == reservation_namespace]
     others = [pod for pod in pods if pod.metadata.namespace != reservation_namespace]
     users = [pod for pod in others if pod.spec.nodeName and not has_ended(pod)]
-    used_nodes = {pod.spec.nodeName for pod in users} | set(untold_nodes)
+    used_nodes = {pod.spec.nodeName for pod in users} | set(unknown_nodes)
     # Pods that have the label and no node yet are about to be bound, or else about to lose it again.
     awaited_nodes = {request.spec.selectedNode for request in requests if is_open(request)}
     holding = {pod.spec.nodeName: pod for pod in reservations if not has_ended(pod)}

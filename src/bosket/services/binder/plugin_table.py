@@ -30,7 +30,7 @@ class PluginEntry:
     """One plugin that comes with the binder."""
 
     make: Callable[[Environment, Options, Arguments], BindPlugin]
-    #: What it can be told.
+    #: Names of its arguments.
     arguments: frozenset[str] = frozenset()
     enabled: bool = True
 

@@ -66,7 +66,7 @@ class VolumeBinding(BindPlugin):
         self._pods = env.informers.of(Pod)
         self._requests = env.informers.of(BindRequest)
         self._since: dict[str, float] = {}  # request's uid → when its volumes were first asked for
-        self._selected: dict[str, set[ObjectKey]] = {}  # request's uid → claims that were told its node
+        self._selected: dict[str, set[ObjectKey]] = {}  # request's uid → claims that got the annotation with its node
         self._waiting: dict[ObjectKey, set[ObjectKey]] = {}  # claim → requests
 
     def attend(self, come_again: Callable[[ObjectKey], None]) -> None:

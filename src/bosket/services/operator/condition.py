@@ -42,7 +42,7 @@ def conditions(findings: Findings, before: Iterable[Condition], generation: int,
     wrong = problems or "\n".join(findings.absent)
     fulfilled = "dependencies_fulfilled" if findings.prometheus_answers is None else PROMETHEUS_ANSWERS
     lacking = "prometheus_connection_failed" if findings.prometheus_answers is False else "dependencies_missing"
-    told = [
+    fields = [
         _condition(
             "Reconciling",
             bool(problems),
@@ -65,7 +65,7 @@ def conditions(findings: Findings, before: Iterable[Condition], generation: int,
         ),
     ]
     known = {each.type: each for each in before}
-    return tuple(_dated(each, known.get(each["type"]), generation, now) for each in told)
+    return tuple(_dated(each, known.get(each["type"]), generation, now) for each in fields)
 
 
 def unavailable(manifest: Manifest, live: dict[str, Any]) -> str | None:
@@ -91,6 +91,6 @@ def _condition(type_: str, holds: bool, reason: str, message: str) -> dict[str, 
     return {"type": type_, "status": "True" if holds else "False", "reason": reason, "message": message}
 
 
-def _dated(told: dict[str, Any], before: Condition | None, generation: int, now: float) -> Condition:
-    since = turned_at(before, told["status"], now)
-    return Condition(**told, lastTransitionTime=since, observedGeneration=generation)
+def _dated(fields: dict[str, Any], before: Condition | None, generation: int, now: float) -> Condition:
+    since = turned_at(before, fields["status"], now)
+    return Condition(**fields, lastTransitionTime=since, observedGeneration=generation)

@@ -1,4 +1,4 @@
-"""The services that a Config deploys, in one table: what each is called, and what it is told.
+"""The services that a Config deploys, in one table: name and arguments of each.
 
 Arguments are those that `bosket run` takes. What the Config leaves out isn't passed on: the services have the same
 defaults.

@@ -1,4 +1,4 @@
-"""What the operator is told when it starts."""
+"""Options of the operator."""
 
 from __future__ import annotations
 

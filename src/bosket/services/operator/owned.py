@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 #: Who our fields belong to.
 FIELD_MANAGER: Final = MANAGER
-#: Attempts in a row after which a failure is told of, though the object is there as it was before.
+#: Attempts in a row after which a failure is reported although the old object still exists.
 _TOLD_FAILURES: Final = 3
 
 
@@ -42,7 +42,7 @@ class Refused:
 class Applied:
     """What came of applying an owner's objects."""
 
-    #: What the server didn't do, with its reason; told in conditions.
+    #: Writes that the server refused, with the reason; conditions report them.
     refused: list[Refused] = field(default_factory=list)
     #: The first failure that isn't the object's: another attempt is due, after a back-off.
     failure: ApiError | None = None
@@ -102,7 +102,7 @@ class Owned:
             await write
         except (Conflict, ServerError, TooManyRequests) as error:
             # Nothing is wrong with the object, and the next attempt may succeed: conditions don't turn for a single
-            # answer. An object that isn't there is missed at once, and whoever looks for it is told why.
+            # answer. A missing object is reported at once.
             self._failures[kind, key] = failures + 1
             applied.failure = applied.failure or error
             if failures + 1 >= _TOLD_FAILURES or self._informers[kind].store.get(key) is None:

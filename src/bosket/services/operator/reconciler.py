@@ -28,12 +28,12 @@ from bosket.services.operator import monitoring, shard
 from bosket.services.operator.check import config_problems, shard_problems
 from bosket.services.operator.common import Common
 from bosket.services.operator.condition import DEPENDENCIES, PROMETHEUS_ANSWERS, Findings, conditions, unavailable
+from bosket.services.operator.kind import Served
 from bosket.services.operator.manifest import Manifest, owner_reference
 from bosket.services.operator.options import Options
 from bosket.services.operator.owned import Owned
 from bosket.services.operator.plan import plan
 from bosket.services.operator.prometheus_probe import PrometheusHealth
-from bosket.services.operator.served import Served
 from bosket.services.operator.without_effect import config_notes, shard_notes
 
 NAME: Final = "operator"
@@ -132,9 +132,9 @@ class Operator:
         else:
             findings = await self._deploy(plan(common, self._shards.store.values()), owner_reference(CONFIG, config))
             findings, probe_after = await self._with_prometheus(common, replace(findings, notes=config_notes(common)))
-        told = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
-        if told != config.status.conditions:
-            after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
+        wanted = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
+        if wanted != config.status.conditions:
+            after = msgspec.structs.replace(config, status=ConfigStatus(conditions=wanted))
             self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
         if findings.failure is not None:
             raise findings.failure
@@ -144,9 +144,9 @@ class Operator:
         if found.metadata.deletionTimestamp:
             return None
         findings = await self._shard_findings(found, config)
-        told = conditions(findings, found.status.conditions, found.metadata.generation, self._env.clock.now())
-        if told != found.status.conditions:
-            after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=told))
+        wanted = conditions(findings, found.status.conditions, found.metadata.generation, self._env.clock.now())
+        if wanted != found.status.conditions:
+            after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=wanted))
             self._shards.store.put(await self._env.client.modify(found, after, subresource="status"))
         if findings.failure is not None:
             raise findings.failure
@@ -196,8 +196,8 @@ class Operator:
         rules, health = monitoring.probe_settings(common), self._prometheus
         probe_after = await health.look(settings.externalPrometheusUrl, rules)
         # One that answered before isn't called unreachable for a single answer that is lost.
-        told = find_condition(common.config.status.conditions, DEPENDENCIES)
-        did_answer = told is not None and told.reason == PROMETHEUS_ANSWERS
+        known = find_condition(common.config.status.conditions, DEPENDENCIES)
+        did_answer = known is not None and known.reason == PROMETHEUS_ANSWERS
         if health.problem is None or (did_answer and health.failures < rules.max_failures):
             return replace(findings, prometheus_answers=True), probe_after
         missing = [*findings.missing, health.problem]

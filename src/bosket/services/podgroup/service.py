@@ -3,8 +3,8 @@
 Pods of a gang change within moments of each other, so a group is looked at a short while after the first change: one
 write says what came of all of them. What stays as it was isn't written, and what is about to pass (a gang that waits,
 or is starting) only if it lasts: a job that starts within seconds of its arrival is written once. While there are
-lasting states to write, those that pass wait longer, so that a cluster that is being filled isn't told of each job
-twice.
+lasting states to write, those that pass wait longer, so that a cluster that is being filled doesn't get a write for
+each job twice.
 """
 
 from __future__ import annotations

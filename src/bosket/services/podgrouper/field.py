@@ -30,6 +30,11 @@ class Part:
         self._content = owner.content if content is None else content
         self._path = path
 
+    @property
+    def content(self) -> Json:
+        """The part as it is on the wire."""
+        return self._content
+
     def number(self, *path: str) -> int | None:
         """A whole number."""
         value = self._find(path)
@@ -69,6 +74,12 @@ class Part:
             Part(self._owner, value, self.path(*path[:-1], f"{path[-1]}[{index}]"))
             for index, value in enumerate(values)
         )
+
+    def within(self, content: Any, *path: str) -> Part:
+        """An object below this part that the caller found: in a list of lists, for example."""
+        if not isinstance(content, dict):
+            raise self.error(f"is {content!r}, not an object", *path)
+        return Part(self._owner, content, self.path(*path))
 
     def texts(self, *path: str) -> tuple[str, ...] | None:
         """The entries of a list of words."""

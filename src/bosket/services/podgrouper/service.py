@@ -45,7 +45,7 @@ _BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
 #: A pod that can't be grouped as it is comes again when something that is watched changes, and after these times: what
 #: it lacks may be on its way, as the name of the cluster that is being made for a RayJob.
 _LOOK_AGAIN: Final = Backoff(base_seconds=1.0, limit_seconds=30.0)
-#: So often a pod is looked at whose owner isn't there, before anybody is told: in about half a minute.
+#: Attempts to group a pod whose owner doesn't exist, before an event says so: about half a minute.
 _QUIET_LOOKS: Final = 5
 #: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
 _REMAKE_SECONDS: Final = 1.0

@@ -26,7 +26,7 @@ MOST_TEMPLATES: Final = 8
 
 
 class GangApi(ABC):
-    """One version: how a gang is told, how its pods say that they are of it, and what the scheduler answers."""
+    """One version of the API: a gang as objects, the pods' references to them, and the scheduler's status."""
 
     kinds: tuple[type[KubeObject], ...]
     #: Conditions of its objects that say whether a group is scheduled.
@@ -93,7 +93,7 @@ def narrowest_level(gang: PodGang, group: GangPodGroup) -> str:
     )
 
 
-def untold_preferences(gang: PodGang) -> list[str]:
+def left_out_preferences(gang: PodGang) -> list[str]:
     """This scheduler knows what must be close together, not what should be."""
     spec = gang.spec
     levels = [
@@ -102,14 +102,14 @@ def untold_preferences(gang: PodGang) -> list[str]:
         *((each.name, preferred_level(each.topologyConstraint)) for each in spec.podgroups),
     ]
     return [
-        f"{name} prefers one domain of {level}; the default scheduler can't be told preferences"
+        f"{name} prefers one domain of {level}; the default scheduler has no preferences"
         for name, level in levels
         if level
     ]
 
 
 def loosened_bonds(gang: PodGang) -> list[str]:
-    """What holds for each pod group alone and not for several, where groups can't be told to go together."""
+    """Constraints that hold for each pod group alone, where the API can't express one domain for several groups."""
     spec = gang.spec
     if len(spec.podgroups) < 2:
         return []

@@ -4,7 +4,8 @@
       CompositePodGroup <group config>       all of its pod groups, within the group's level
         PodGroup <pod group>                 its minimum, within its own level
 
-A gang of one pod group needs none, and one that is too broad for a Workload can't have any: then it is told as without.
+A gang of one pod group needs none, and one that is too broad for a Workload can't have any: then it is rendered without
+one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bosket.api.scheduling_k8s.v1beta1 import (
 )
 from bosket.grove.backends.backend import Rendering, Surroundings, merged_metadata, owned_metadata
 from bosket.grove.backends.composition import label_name, required_level
-from bosket.grove.backends.gang_api.adapter import MOST_TEMPLATES, controller_reference_of, untold_preferences
+from bosket.grove.backends.gang_api.adapter import MOST_TEMPLATES, controller_reference_of, left_out_preferences
 from bosket.grove.backends.gang_api.groups import GroupsApi, Version, template
 
 _TOGETHER: Final = CompositeDisruptionMode(all=AllCompositeDisruptionMode())
@@ -52,7 +53,7 @@ class CompositeGroupsApi(GroupsApi):
             return super().render(gang, cluster)
         spec = WorkloadSpec(controllerRef=controller_reference_of(cluster.owner), compositePodGroupTemplates=(root,))
         objects = (self.workload(gang, spec), *self._tree(gang, root, parent=None))
-        return Rendering(objects, tuple(untold_preferences(gang)))
+        return Rendering(objects, tuple(left_out_preferences(gang)))
 
     def _tree(self, gang: PodGang, node: CompositePodGroupTemplate, parent: str | None) -> Iterable[KubeObject]:
         yield _composite(gang, node, parent)

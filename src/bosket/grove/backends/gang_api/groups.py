@@ -34,10 +34,10 @@ from bosket.grove.backends.gang_api.adapter import (
     asked_level,
     controller_reference_of,
     dropped_level,
+    left_out_preferences,
     loosened_bonds,
     narrowest_level,
     policy,
-    untold_preferences,
     with_group_name,
 )
 
@@ -61,10 +61,10 @@ class GroupsApi(GangApi):
     def render(self, gang: PodGang, cluster: Surroundings) -> Rendering:
         templates = tuple(template(gang, cluster, part, narrowest_level(gang, part)) for part in gang.spec.podgroups)
         if not have_workload(templates):
-            return Rendering(tuple(self.group(gang, each, workload=False) for each in templates), _untold(gang))
+            return Rendering(tuple(self.group(gang, each, workload=False) for each in templates), _left_out(gang))
         spec = WorkloadSpec(controllerRef=controller_reference_of(cluster.owner), podGroupTemplates=templates)
         objects = (self.workload(gang, spec), *(self.group(gang, each) for each in templates))
-        return Rendering(objects, _untold(gang))
+        return Rendering(objects, _left_out(gang))
 
     def link(self, gang: PodGang, pod: Pod) -> Pod:
         del gang
@@ -77,10 +77,10 @@ class GroupsApi(GangApi):
         assert isinstance(found, PodGroup)
         assert isinstance(wanted, PodGroup)
         kept = msgspec.structs.replace(found.spec, schedulingPolicy=wanted.spec.schedulingPolicy)
-        told = _told(kept, wanted.spec)
+        rendered = _rendered(kept, wanted.spec)
         if dropped_level(found, wanted):
-            told = msgspec.structs.replace(told, schedulingConstraints=wanted.spec.schedulingConstraints)
-        if told != wanted.spec or not same_sort(found.spec, wanted.spec):
+            rendered = msgspec.structs.replace(rendered, schedulingConstraints=wanted.spec.schedulingConstraints)
+        if rendered != wanted.spec or not same_sort(found.spec, wanted.spec):
             return None
         return msgspec.structs.replace(found, metadata=merged_metadata(found, wanted), spec=kept)
 
@@ -137,7 +137,7 @@ def same_sort(found: PodGroupSpec, wanted: PodGroupSpec) -> bool:
     return (found.schedulingPolicy.gang is None) == (wanted.schedulingPolicy.gang is None)
 
 
-def _told(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
+def _rendered(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
     """What was found, without what the server filled in where nothing was said."""
     return msgspec.structs.replace(
         found,
@@ -152,5 +152,5 @@ def _shapes(templates: tuple[PodGroupTemplate, ...]) -> list[object]:
     return [(each.name, each.schedulingPolicy) for each in templates]
 
 
-def _untold(gang: PodGang) -> tuple[str, ...]:
-    return (*loosened_bonds(gang), *untold_preferences(gang))
+def _left_out(gang: PodGang) -> tuple[str, ...]:
+    return (*loosened_bonds(gang), *left_out_preferences(gang))

@@ -16,10 +16,10 @@ from bosket.grove.backends.gang_api.adapter import (
     MOST_TEMPLATES,
     GangApi,
     controller_reference_of,
+    left_out_preferences,
     loosened_bonds,
     narrowest_level,
     policy,
-    untold_preferences,
 )
 
 
@@ -36,10 +36,10 @@ class WorkloadApi(GangApi):
                 )
         spec = WorkloadSpec(controllerRef=controller_reference_of(cluster.owner), podGroups=_groups(gang))
         workload = Workload(metadata=owned_metadata(gang, gang.metadata.name), spec=spec)
-        untold = [] if _is_folded(gang) else loosened_bonds(gang)
+        left_out = [] if _is_folded(gang) else loosened_bonds(gang)
         if _is_folded(gang):
-            untold.append(f"its {len(gang.spec.podgroups)} pod groups count as one: a Workload has {MOST_TEMPLATES}")
-        return Rendering((workload,), (*untold, *untold_preferences(gang)))
+            left_out.append(f"its {len(gang.spec.podgroups)} pod groups count as one: a Workload has {MOST_TEMPLATES}")
+        return Rendering((workload,), (*left_out, *left_out_preferences(gang)))
 
     def link(self, gang: PodGang, pod: Pod) -> Pod:
         group = gang.metadata.name if _is_folded(gang) else pod.metadata.labels[keys.GROVE_POD_CLIQUE_LABEL]

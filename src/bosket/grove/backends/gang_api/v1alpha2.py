@@ -28,10 +28,10 @@ from bosket.grove.backends.gang_api.adapter import (
     asked_level,
     controller_reference_of,
     dropped_level,
+    left_out_preferences,
     loosened_bonds,
     narrowest_level,
     policy,
-    untold_preferences,
     with_group_name,
 )
 
@@ -55,7 +55,7 @@ class FirstGroupsApi(GangApi):
             spec = WorkloadSpec(controllerRef=controller_reference_of(cluster.owner), podGroupTemplates=templates)
             metadata = owned_metadata(gang, gang.metadata.name)
             objects = (Workload(metadata=metadata, spec=spec), *objects)
-        return Rendering(objects, (*loosened_bonds(gang), *untold_preferences(gang)))
+        return Rendering(objects, (*loosened_bonds(gang), *left_out_preferences(gang)))
 
     def link(self, gang: PodGang, pod: Pod) -> Pod:
         del gang
@@ -64,14 +64,15 @@ class FirstGroupsApi(GangApi):
     def update(self, found: KubeObject, wanted: KubeObject) -> KubeObject | None:
         """Policies can't be changed here at all."""
         if isinstance(found, Workload) and isinstance(wanted, Workload):
-            same = _told_templates(found.spec.podGroupTemplates) == _told_templates(wanted.spec.podGroupTemplates)
+            before, after = found.spec.podGroupTemplates, wanted.spec.podGroupTemplates
+            same = _rendered_templates(before) == _rendered_templates(after)
         else:
             assert isinstance(found, PodGroup)
             assert isinstance(wanted, PodGroup)
-            told = _told(found.spec, wanted.spec)
+            rendered = _rendered(found.spec, wanted.spec)
             if dropped_level(found, wanted):
-                told = msgspec.structs.replace(told, schedulingConstraints=wanted.spec.schedulingConstraints)
-            same = told == wanted.spec
+                rendered = msgspec.structs.replace(rendered, schedulingConstraints=wanted.spec.schedulingConstraints)
+            same = rendered == wanted.spec
         if not same:
             return None
         return msgspec.structs.replace(found, metadata=merged_metadata(found, wanted))
@@ -106,7 +107,7 @@ def _group(gang: PodGang, template: PodGroupTemplate, *, has_workload: bool) -> 
     return PodGroup(metadata=owned_metadata(gang, template.name, annotations=asked_level(level)), spec=spec)
 
 
-def _told(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
+def _rendered(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
     """What was found, without what the server filled in where nothing was said."""
     return msgspec.structs.replace(
         found,
@@ -117,6 +118,6 @@ def _told(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
     )
 
 
-def _told_templates(templates: tuple[PodGroupTemplate, ...]) -> list[object]:
+def _rendered_templates(templates: tuple[PodGroupTemplate, ...]) -> list[object]:
     """Without what a server may drop: nobody reads that from a Workload."""
     return [(each.name, each.schedulingPolicy) for each in templates]

@@ -175,7 +175,7 @@ class _Search:
         return is_tolerated(want, offer)
 
     def _sort(self, candidate: _Candidate) -> object:
-        """Devices of the same sort can't be told apart by anything that is asked for."""
+        """Devices of one sort match exactly the same requests and selectors."""
         found = self._sorts.get(candidate.offer.id)
         if found is None:
             found = self._sorts[candidate.offer.id] = self._sort_of(*candidate)

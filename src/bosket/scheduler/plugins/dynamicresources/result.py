@@ -1,4 +1,4 @@
-"""An allocation as its claim's status has it: devices, where they can be used, and what drivers are told."""
+"""An allocation as its claim's status has it: devices, where they can be used, and the configuration for drivers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which devices of a pool selectors match: CEL expressions of device classes and of requests.
 
 A device on which an expression can't be evaluated (it lacks an attribute, say) isn't matched by it, and others go on.
-An expression that can't be understood at all is told of before anything is placed.
+An expression that can't be compiled is reported before anything is placed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -26,6 +26,17 @@ NO_SHARE = 1000.0
 
 #: Rules 1 to 6, and what the queue may have; the smaller goes first.
 Rank = tuple[bool, bool, int, bool, float, float, "Bound"]
+
+
+#: What each part of a rank is about.
+RankRule = Literal["above-share", "above-quota", "priority", "nothing-allowed", "share-with-job", "share", "bound"]
+_RULES: Final[tuple[RankRule, ...]] = get_args(RankRule)
+
+
+def deciding_rule(first: Rank, second: Rank) -> RankRule | None:
+    """By which rule the first of two queues goes before the second; None where they rank equal."""
+    differing = (rule for rule, mine, theirs in zip(_RULES, first, second, strict=True) if mine != theirs)
+    return next(differing, None)
 
 
 class Bound:

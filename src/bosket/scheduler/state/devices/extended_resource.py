@@ -31,7 +31,7 @@ def extended_needs(spec: PodSpec, classes: Mapping[str, str], axis: ResourceAxis
     try:
         amounts = pod_request(spec)
     except (InvalidQuantity, UncountableAmount):
-        return ()  # told of by whoever counts the pod's requests
+        return ()  # reported where the pod's requests are summed
     needs = []
     for resource in sorted(classes):
         counted = "gpu" if resource in GPU_NAMES else resource

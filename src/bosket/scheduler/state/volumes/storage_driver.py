@@ -60,7 +60,7 @@ class StorageDrivers:
         self.nodes: dict[str, CSINode] = {}
         self.drivers: dict[str, CSIDriver] = {}
         self.capacities: dict[ObjectKey, CSIStorageCapacity] = {}
-        self.unread: set[ObjectKey] = set()  #: capacities of which it can't be told for which nodes
+        self.unread: set[ObjectKey] = set()  #: capacities whose node selector can't be read
         self._limits: dict[str, dict[str, int]] = {}  # driver → node → how many volumes
         self._frozen: Mapping[str, Mapping[str, int]] | None = None
         self._rooms: dict[str, dict[ObjectKey, Room]] = {}  # storage class → what there is

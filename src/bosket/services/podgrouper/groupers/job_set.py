@@ -35,7 +35,7 @@ def job_set(workload: Workload) -> Grouping:
 def _label(workload: Workload, key: str) -> str:
     value = workload.pod.metadata.labels.get(key)
     if not value:
-        raise GroupingError(f"pod {workload.pod.key} has no label {key}; JobSet's pods are told apart by it")
+        raise GroupingError(f"pod {workload.pod.key} has no label {key}; pods of a JobSet are grouped by it")
     return value
 
 

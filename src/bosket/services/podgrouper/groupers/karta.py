@@ -82,7 +82,7 @@ def _constraint(karta: Karta, wanted: Closeness | None) -> TopologyConstraint | 
 
 
 def _by_members(workload: Workload, reading: Reading, groups: tuple[Members, ...]) -> Grouping:
-    """The older form: groups of components, told apart by keys of their pods."""
+    """The older form: groups of components, distinguished by keys of their pods."""
     own = _component_of(workload, reading)
     component, member = _member(workload, reading, own, groups)
     instance = _instance(reading, component) if component is own else None

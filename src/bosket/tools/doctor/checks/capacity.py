@@ -27,7 +27,7 @@ def check(installation: Installation) -> Iterator[Finding]:
             if installation.pool_of(queue) == pool and not queue.spec.parentQueue
         ]
         if not nodes:
-            continue  # a shard without nodes is told of as such
+            continue  # another check reports a shard without nodes
         capacity = total(map(held_by, nodes))
         quotas: list[QueueAmounts] = []
         for queue in queues:
@@ -62,14 +62,14 @@ def check_devices(installation: Installation) -> Iterator[Finding]:
     for pool, by_resource in vendors.items():
         if len(by_resource) < 2:
             continue
-        told = "; ".join(f"{resource}: {counted(len(names), 'node')}" for resource, names in by_resource.items())
+        kinds = "; ".join(f"{resource}: {counted(len(names), 'node')}" for resource, names in by_resource.items())
         rarer = min(by_resource.values(), key=len)
         yield Finding(
             "gpu-kinds-mixed",
             Severity.INFO,
             f"Node {rarer[0]}",
             "status.allocatable",
-            f'node pool "{pool}" has GPUs of both vendors ({told}), which count alike in quotas and limits: a queue '
+            f'node pool "{pool}" has GPUs of both vendors ({kinds}), which count alike in quotas and limits: a queue '
             "may use up its quota on those it can't work with",
             "put them into shards of their own",
             f"kubectl label node {rarer[0]} {keys.NODE_POOL_LABEL}=…",
@@ -77,18 +77,18 @@ def check_devices(installation: Installation) -> Iterator[Finding]:
 
 
 def _check_plugin(node: Node) -> Iterator[Finding]:
-    told = read_whole(node.metadata.labels.get(keys.NODE_GPU_COUNT_LABEL, ""), _MOST_GPUS) or 0
+    labelled = read_whole(node.metadata.labels.get(keys.NODE_GPU_COUNT_LABEL, ""), _MOST_GPUS) or 0
     has_mig = any(name.startswith(keys.MIG_RESOURCE_PREFIX) for name in node.status.allocatable)
     there = sum(
         read_whole(str(node.status.allocatable.get(resource, "")), _MOST_GPUS) or 0 for resource in keys.GPU_RESOURCES
     )
-    if told and not there and not has_mig:
+    if labelled and not there and not has_mig:
         yield Finding(
             "node-gpus-missing",
             Severity.WARNING,
             named(node),
             "status.allocatable[nvidia.com/gpu]",
-            f"the node is labelled with {counted(told, 'GPU')} and offers none: no pod with GPUs is scheduled to it",
+            f"the node is labelled with {counted(labelled, 'GPU')} and offers none: no GPU pod is scheduled to it",
             "see whether the device plugin runs on the node",
             f"kubectl get pods --all-namespaces --field-selector spec.nodeName={node.metadata.name}",
         )

@@ -89,7 +89,7 @@ def _check_nodes(installation: Installation, sharing: list[Pod]) -> Iterator[Fin
             Severity.ERROR if by_memory else Severity.WARNING,
             f"Node {unknown[0]}",
             f"metadata.labels[{keys.NODE_GPU_MEMORY_LABEL}]",
-            f"how much memory GPUs have isn't told by {counted(len(unknown), 'node')} ({some(unknown)}): pods that ask "
+            f"the memory of GPUs is unknown on {counted(len(unknown), 'node')} ({some(unknown)}): pods that ask "
             "for GPU memory aren't placed there",
             "run GPU feature discovery, or label the nodes with the MiB of one GPU",
             f"kubectl label node {unknown[0]} {keys.NODE_GPU_MEMORY_LABEL}=81559",

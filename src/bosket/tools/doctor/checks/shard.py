@@ -103,7 +103,7 @@ def check_groups(installation: Installation) -> Iterator[Finding]:
 
 
 def check_scheduler_names(installation: Installation) -> Iterator[Finding]:
-    """Pods for a scheduler of which there is no sign: none of its pods has a node, or was told anything."""
+    """Pods for a scheduler of which there is no sign: none of its pods has a node or a condition."""
     waiting: dict[str, list[Pod]] = {}
     seen: set[str] = {"", _DEFAULT_SCHEDULER, installation.scheduler_name}
     for pod in installation.bundle.of(Pod):

@@ -55,8 +55,11 @@ def _wrong(code: str, obj: Config | SchedulingShard, problem: Problem) -> Findin
 
 
 def _check_prometheus(installation: Installation) -> Iterator[Finding]:
-    told: list[Config | SchedulingShard] = [*installation.bundle.of(Config), *installation.bundle.of(SchedulingShard)]
-    for obj in told:
+    objects: list[Config | SchedulingShard] = [
+        *installation.bundle.of(Config),
+        *installation.bundle.of(SchedulingShard),
+    ]
+    for obj in objects:
         for condition in obj.status.conditions:
             if condition.reason == PROMETHEUS_FAILED:
                 yield Finding(

@@ -36,13 +36,13 @@ def check(installation: Installation) -> Iterator[Finding]:
         for container in deployment.spec.template.spec.containers:
             tags.setdefault(tag_of(container.image), []).append(deployment.metadata.name)
     if len(tags) > 1:
-        told = "; ".join(f"{tag or 'no tag'}: {some(names)}" for tag, names in sorted(tags.items()))
+        versions = "; ".join(f"{tag or 'no tag'}: {some(names)}" for tag, names in sorted(tags.items()))
         yield Finding(
             "versions-mixed",
             Severity.WARNING,
             f"Namespace {installation.namespace}",
             "",
-            f"services of different versions run beside each other ({told})",
+            f"services of different versions run beside each other ({versions})",
             "bring all of them to one version, by the chart or the Config's image tags",
             f"kubectl get deployments -n {installation.namespace} -o wide",
         )

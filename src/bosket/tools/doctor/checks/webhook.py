@@ -178,7 +178,7 @@ def _check_trust(installation: Installation, name: str, hook: Webhook) -> Iterat
                 _severity(hook),
                 name,
                 field,
-                f"the API server isn't told whose certificate to trust, so every call fails, and {_consequence(hook)}",
+                f"the API server has no CA bundle for the certificate, so every call fails, and {_consequence(hook)}",
                 "let the admission service register its webhooks again",
                 restart,
             )

@@ -1,6 +1,6 @@
 """Pods and pod groups that can't run as they are: unknown queues, groups, sub-groups and priorities, closed gates.
 
-What many pods have in common is told once for their namespace. What may just be on its way is told after a while.
+A finding about many pods is reported once for their namespace. What may be a passing state is reported after a while.
 """
 
 from __future__ import annotations

@@ -1,0 +1,136 @@
+"""Random clusters with work on them, and random changes: what `bosket plan` and then the scheduler itself are asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+Manifest = dict[str, Any]
+
+QUEUE_LABEL = "kai.scheduler/queue"
+PRIORITIES = ("train", "build-preemptible", "build", "inference")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is there first."""
+
+    nodes: int
+    gpus: int  #: of each node
+    racks: int
+    queues: tuple[Manifest, ...]
+    workloads: tuple[Manifest, ...]  #: in the order in which they are submitted
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, and then done."""
+
+    submit: tuple[Manifest, ...] = ()
+    set_: tuple[str, ...] = ()  #: as on the command line
+    delete: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=())
+
+
+def scene(random: Random) -> Scene:
+    """A cluster that is half full to overfull."""
+    nodes, gpus = random.randint(2, 6), random.choice((2, 4, 8))
+    total = nodes * gpus
+    leaves = [f"team-{letter}" for letter in "abc"[: random.randint(2, 3)]]
+    queues = [_queue("all", "", quota=-1, limit=-1, weight=1)]
+    for name in leaves:
+        quota = random.choice((0, total // 4, total // 2, total // len(leaves)))
+        limit = random.choice((-1, -1, -1, max(quota, total // 2)))
+        queues.append(_queue(name, "all", quota=quota, limit=limit, weight=random.choice((0, 1, 1, 2))))
+    workloads: list[Manifest] = []
+    asked, wanted = 0, random.uniform(0.4, 1.6) * total
+    while asked < wanted:
+        made = workload(random, f"old-{len(workloads)}", leaves, gpus)
+        asked += asked_by(made)
+        workloads.append(made)
+    return Scene(nodes, gpus, random.randint(1, 2), tuple(queues), tuple(workloads))
+
+
+def question(random: Random, of: Scene) -> Question:
+    """Most often a workload, sometimes several; else another quota, or the end of something."""
+    leaves = [each["metadata"]["name"] for each in of.queues if each["spec"].get("parentQueue")]
+    kind = random.random()
+    if kind < 0.7:
+        count = random.choice((1, 1, 1, 2, 3))
+        return Question(submit=tuple(workload(random, f"new-{number}", leaves, of.gpus) for number in range(count)))
+    if kind < 0.85 or not of.workloads:
+        field_ = random.choice(("quota", "limit"))
+        value = random.randint(0, of.nodes * of.gpus)
+        return Question(set_=(f"{random.choice(leaves)}.gpu.{field_}={value}",))
+    gone = random.choice(of.workloads)
+    return Question(delete=(f"{gone['kind']}/{gone['metadata']['name']}",))
+
+
+def workload(random: Random, name: str, queues: list[str], node_gpus: int) -> Manifest:
+    """A gang, an elastic job, a service, a stateful set, or pods that share GPUs."""
+    queue, priority = random.choice(queues), random.choice(PRIORITIES)
+    pods = random.choice((1, 1, 2, 2, 3, 4))
+    gpus = random.choice([each for each in (1, 1, 2, 4, 8) if each <= node_gpus])
+    kind = random.random()
+    labels = {QUEUE_LABEL: queue, "priorityClassName": priority}
+    if kind < 0.6:
+        minimum = pods if random.random() < 0.7 else random.randint(1, pods)
+        annotations = {"kai.scheduler/batch-min-member": str(minimum)}
+        return _object("batch/v1", "Job", name, labels, annotations, {
+            "parallelism": pods, "completions": pods, "backoffLimit": 100,
+            "template": _template(labels, {"restartPolicy": "Never"}, gpus),
+        })  # fmt: skip
+    if kind < 0.75:
+        spec = {"replicas": pods, "selector": {"matchLabels": {"app": name}}}
+        return _object("apps/v1", "Deployment", name, labels, {}, {
+            **spec, "template": _template({**labels, "app": name}, {}, gpus),
+        })  # fmt: skip
+    if kind < 0.85:
+        spec = {"replicas": pods, "serviceName": name, "podManagementPolicy": "Parallel"}
+        return _object("apps/v1", "StatefulSet", name, labels, {}, {
+            **spec, "selector": {"matchLabels": {"app": name}},
+            "template": _template({**labels, "app": name}, {}, gpus),
+        })  # fmt: skip
+    annotations = {"gpu-fraction": random.choice(("0.25", "0.5", "0.75"))}
+    return _object("apps/v1", "Deployment", name, labels, {}, {
+        "replicas": pods, "selector": {"matchLabels": {"app": name}},
+        "template": _template({**labels, "app": name}, {}, 0, annotations),
+    })  # fmt: skip
+
+
+def asked_by(manifest: Manifest) -> float:
+    """GPUs that all of its pods ask for."""
+    spec = manifest["spec"]
+    container = spec["template"]["spec"]["containers"][0]
+    gpus = float(container["resources"]["limits"].get("nvidia.com/gpu", 0))
+    gpus = gpus or float(spec["template"]["metadata"]["annotations"].get("gpu-fraction", 0))
+    return gpus * float(spec.get("parallelism", spec.get("replicas", 1)))
+
+
+def _queue(name: str, parent: str, *, quota: float, limit: float, weight: float) -> Manifest:
+    unbounded = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec: Manifest = {
+        "resources": {
+            "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": weight}, "cpu": unbounded, "memory": unbounded,
+        }
+    }  # fmt: skip
+    if parent:
+        spec["parentQueue"] = parent
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def _object(
+    api_version: str, kind: str, name: str, labels: dict[str, str], annotations: dict[str, str], spec: Manifest
+) -> Manifest:
+    metadata = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _template(labels: dict[str, str], spec: Manifest, gpus: int, annotations: dict[str, str] | None = None) -> Manifest:
+    limits = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    container = {"name": "main", "image": "busybox", "resources": {"limits": limits}}
+    return {
+        "metadata": {"labels": labels, "annotations": annotations or {}},
+        "spec": {**spec, "schedulerName": "kai-scheduler", "containers": [container]},
+    }

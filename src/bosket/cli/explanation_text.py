@@ -1,0 +1,130 @@
+"""An explanation as text for a terminal or a pipe: the sentence first, then what it rests on, then what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from bosket.cli.output import is_terminal, stdout
+
+if TYPE_CHECKING:
+    from bosket.scheduler.answers.explanation import Change, Explanation
+
+_VERDICTS = {
+    "never": "can't ever start as things are: not even on an empty cluster",
+    "not-now": "waits",
+    "waiting-for-termination": "starts soon",
+    "next-cycle": "starts in the next cycle",
+    "running": "runs",
+}
+_ACTORS = {
+    "user": "you",
+    "queue-admin": "the queue's administrator",
+    "cluster-admin": "the cluster's administrator",
+    "time": "time",
+}
+#: So many pods of a change's outcome are named.
+_MOST_NAMED = 3
+
+
+def print_explanation(answer: Explanation) -> None:
+    """Prints it; lines wrap at the terminal's width, and are as long as they are in a pipe."""
+    job = answer.job
+    _line(f"{job.namespace}/{job.name} {_VERDICTS[answer.verdict]}: {answer.sentence}", style="bold")
+    _line(f"queue {job.queue or '(none)'}, priority {job.priority}, {job.state}", indent=2)
+    for title, lines in (
+        ("Ahead of it", _ahead(answer)),
+        ("Nodes", _nodes(answer)),
+        ("Tried", _tried(answer)),
+        ("In the way", _blockers(answer)),
+    ):
+        _section(title, list(lines))
+    _changes(answer)
+
+
+def _ahead(answer: Explanation) -> Iterator[str]:
+    position = answer.position
+    if position is None or not position.ahead:
+        return
+    yield f"it is number {position.in_queue} of {position.of} in queue {answer.job.queue}"
+    for each in position.ahead:
+        yield f"{each.namespace}/{each.name}: {each.why}"
+    more = position.in_queue - 1 - len(position.ahead)
+    if more > 0:
+        yield f"and {more} more"
+
+
+def _nodes(answer: Explanation) -> Iterator[str]:
+    for each in answer.nodes:
+        names = ", ".join(each.examples) + (", …" if each.count > len(each.examples) else "")
+        if each.candidate:
+            yield f"{each.count} could take a pod: {each.reason} now ({names})"
+        else:
+            yield f"{each.count} never could: {each.reason} ({names})"
+
+
+def _tried(answer: Explanation) -> Iterator[str]:
+    for each in answer.tried:
+        searched = f", {each.searched} sets of victims simulated" if each.searched else ""
+        yield f"{each.action}: {each.outcome}{searched}"
+
+
+def _blockers(answer: Explanation) -> Iterator[str]:
+    for each in answer.blockers:
+        held = ", ".join(f"{amount:g} {_WORDS.get(name, name)}" for name, amount in each.resources.items())
+        queue = f" (queue {each.queue})" if each.queue else ""
+        yield f"{each.namespace}/{each.name}{queue} holds {held or 'nothing'}; not evicted: {each.why_not_evicted}"
+
+
+_WORDS = {"gpu": "GPUs", "cpu": "CPU cores", "memory": "GiB"}
+
+
+def _changes(answer: Explanation) -> None:
+    if answer.verdict not in ("never", "not-now"):
+        return
+    if answer.changes:
+        _line("")
+        _line("Each of these would start it (tried, on a copy):", style="bold")
+    for number, change in enumerate(answer.changes, start=1):
+        _line(f"{number}. {change.sentence} ({_ACTORS[change.actor]})", indent=2)
+        _line(_then(change), indent=5, style="dim")
+        for each in change.commands:
+            _line(each, indent=5)
+    if not answer.complete:
+        _line("")
+        _line("The search for changes stopped before it had tried everything; --seconds 10 searches longer.")
+    elif not answer.changes:
+        _line("")
+        _line("No single change of those that were tried would start it.")
+
+
+def _then(change: Change) -> str:
+    then = change.then
+    when = "starts at once" if then.starts == "now" else "starts once others are gone"
+    places = [f"{pod} on {node}" for pod, node in then.nodes.items()]
+    text = f"then it {when}: {_some(places)}"
+    return f"{text}; evicts {_some(then.evicts)}" if then.evicts else text
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _section(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        _line("")
+        _line(title, style="bold")
+        for each in lines:
+            _line(each, indent=2)
+
+
+def _line(text: str, *, indent: int = 0, style: str = "") -> None:
+    """A line; on a terminal it wraps with what follows indented as far as its beginning."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not is_terminal():
+        stdout().print(Text(" " * indent + text), soft_wrap=True)
+        return
+    stdout().print(Padding(Text(text, style=style), (0, 0, 0, indent)))

@@ -1,0 +1,29 @@
+"""A change that might start a job, before anybody knows whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bosket.scheduler.answers.change import ObjectPatch
+from bosket.scheduler.answers.explanation import Actor
+
+Patches = tuple[ObjectPatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change in steps of growing size, or of a single size."""
+
+    actor: Actor
+    kind: str
+    patch: Callable[[int], Patches]  #: by size, from 1 on
+    sentence: Callable[[int], str]
+    most: int = 1  #: the largest size
+    is_number: bool = False  #: whether sizes are steps of a number, so that the next smaller one means something
+    has_commands: bool = True  #: whether kubectl can make the change; what a controller made is changed in its template
+
+    @staticmethod
+    def single(actor: Actor, kind: str, sentence: str, *patches: ObjectPatch, has_commands: bool = True) -> Candidate:
+        """A change of one size."""
+        return Candidate(actor, kind, lambda _: patches, lambda _: sentence, has_commands=has_commands)

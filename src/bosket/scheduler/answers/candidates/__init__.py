@@ -1,0 +1,27 @@
+"""Changes that might start a job, the cheapest first: what its owner can do, then the queue's administrator, then the
+cluster's, then time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bosket.scheduler.answers.candidate import Candidate
+from bosket.scheduler.answers.candidates.gang import of_gang
+from bosket.scheduler.answers.candidates.node import of_nodes
+from bosket.scheduler.answers.candidates.placement import of_placement
+from bosket.scheduler.answers.candidates.queue import of_queues
+from bosket.scheduler.answers.candidates.room import of_room
+from bosket.scheduler.answers.candidates.standing import of_standing
+from bosket.scheduler.answers.explanation import Actor
+from bosket.scheduler.answers.trial import Trial
+
+#: Who is asked first.
+_ORDER: tuple[Actor, ...] = ("user", "queue-admin", "cluster-admin", "time")
+
+
+def candidates(trial: Trial) -> Iterator[Candidate]:
+    """All candidates for the job, in the order in which they are to be tried."""
+    sources = (of_gang, of_standing, of_placement, of_queues, of_nodes, of_room)
+    found = [candidate for source in sources for candidate in source(trial)]
+    for actor in _ORDER:
+        yield from (candidate for candidate in found if candidate.actor == actor)

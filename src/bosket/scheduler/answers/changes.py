@@ -1,0 +1,171 @@
+"""The search for changes that start a job: candidates are screened cheaply, sized by bisecting, and proved by `decide`.
+
+A change counts only if the scheduler's own decision on the patched snapshot starts the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from bosket.scheduler.answers.candidate import Candidate, Patches
+from bosket.scheduler.answers.candidates.room import WAIT, of_room
+from bosket.scheduler.answers.change import ChangeError
+from bosket.scheduler.answers.explanation import Change, Outcome
+from bosket.scheduler.answers.patching import command
+from bosket.scheduler.answers.trial import Start, Trial, alone, start_of
+from bosket.scheduler.decide import decide
+
+#: So many changes are offered.
+MOST_CHANGES = 5
+
+
+class OutOfTime(Exception):
+    """The time for the search is used up."""
+
+
+@dataclass
+class Budget:
+    """Seconds of CPU that a search may take. `clock` tells how many were used so far in this process."""
+
+    seconds: float
+    clock: Callable[[], float]
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    @property
+    def used(self) -> float:
+        return self.clock() - self._began
+
+    def check(self) -> None:
+        """Raises OutOfTime once the time is used up."""
+        if self.used > self.seconds:
+            raise OutOfTime
+
+
+class ChangeSearch:
+    """Finds changes for one job."""
+
+    def __init__(self, trial: Trial, budget: Budget) -> None:
+        self._trial, self._cluster, self._key, self._budget = trial, trial.cluster, trial.key, budget
+        #: whether the job would start if it were the only one that waits: then it is the others that a change is about
+        self._is_about_order = trial.start_alone is not None
+
+    def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
+        """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""
+        found: dict[str, Change] = {}
+        try:
+            for candidate in candidates:
+                if candidate.kind in found:
+                    continue
+                if len(found) == MOST_CHANGES:
+                    break
+                change = self._prove(candidate)
+                if change is not None:
+                    found[candidate.kind] = change
+        except OutOfTime:
+            return tuple(found.values()), False
+        return tuple(found.values()), True
+
+    def _prove(self, candidate: Candidate) -> Change | None:
+        """The smallest size of the candidate that starts the job, with the proof; None when none does."""
+        if not self._trial.starts_in_emptied and not self._starts_in_emptied(candidate.patch(candidate.most)):
+            return None
+        size = self._smallest(candidate.most, lambda size: self._may_start(candidate.patch(size)))
+        if size is None:
+            return self._with_room(candidate)
+        start = self._start(candidate.patch(size))
+        if start is None and size < candidate.most:
+            # Others take what the job could have had: it takes more than the job alone would need.
+            size = self._smallest(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
+            start = self._start(candidate.patch(size)) if size is not None else None
+        if start is None or size is None:
+            return self._with_room(candidate)
+        step_less_fails: bool | None = None
+        if candidate.is_number:
+            while size > 1 and (smaller := self._start(candidate.patch(size - 1))) is not None:
+                size, start = size - 1, smaller
+            step_less_fails = True  # a step less than the first is the cluster as it is, in which the job waits
+        patch = candidate.patch(size)
+        return self._change(candidate, candidate.sentence(size), patch, start, step_less_fails)
+
+    def _with_room(self, candidate: Candidate) -> Change | None:
+        """The change of a job that could never start, together with the jobs that must have ended then."""
+        if self._trial.starts_in_emptied:
+            return None
+        size = self._smallest(candidate.most, lambda size: self._starts_in_emptied(candidate.patch(size)))
+        room = next((each for each in of_room(self._trial) if each.kind == WAIT), None)
+        if size is None or room is None:
+            return None
+        change = candidate.patch(size)
+        count = self._smallest(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
+        start = self._start((*change, *room.patch(count))) if count is not None else None
+        if count is None or start is None:
+            return None
+        # A step less of the change can't start even where nobody else is.
+        sentence = f"{candidate.sentence(size)}, and {room.sentence(count)}"
+        less = True if candidate.is_number else None
+        found = self._change(candidate, sentence, change, start, less)
+        return msgspec.structs.replace(found, patch=(*change, *room.patch(count)))
+
+    def _change(
+        self, candidate: Candidate, sentence: str, patch: Patches, start: Start, step_less_fails: bool | None
+    ) -> Change:
+        return Change(
+            actor=candidate.actor,
+            kind=candidate.kind,
+            sentence=sentence,
+            patch=patch,
+            then=Outcome("after-evictions" if start.waits else "now", dict(start.nodes), start.evicts),
+            verified=True,
+            stepLessFails=step_less_fails,
+            commands=tuple(map(command, patch)) if candidate.has_commands else (),
+        )
+
+    def _smallest(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
+        """By bisecting, a size above `fails` that does, the next smaller one of which was tried and doesn't."""
+        if not starts(most):
+            return None
+        while most - fails > 1:
+            middle = (most + fails) // 2
+            if starts(middle):
+                most = middle
+            else:
+                fails = middle
+        return most
+
+    def _starts_in_emptied(self, patches: Patches) -> bool:
+        self._budget.check()
+        cluster = self._trial.emptied
+        try:
+            with cluster.changed(patches) as snapshot:
+                return start_of(cluster.decide(snapshot), self._key) is not None
+        except ChangeError:
+            return True  # a patch of what isn't in the emptied cluster: the whole one will tell
+
+    def _may_start(self, patches: Patches) -> bool:
+        """Whether the job could start if it were the only one that waits."""
+        self._budget.check()
+        if self._is_about_order:
+            return self._start(patches) is not None
+        with self._cluster.changed(patches) as snapshot:
+            return start_of(alone(self._cluster, snapshot, self._key), self._key) is not None
+
+    def _start(self, patches: Patches) -> Start | None:
+        """How the next cycle starts the job after the change."""
+        self._budget.check()
+        cluster = self._cluster
+        with cluster.changed(patches) as snapshot:
+            if self._key not in snapshot.jobs:
+                return None
+            placing = decide(snapshot, cluster.configuration, proposals={})
+            if (
+                start_of(placing, self._key) is None
+                and start_of(alone(cluster, snapshot, self._key), self._key) is None
+            ):
+                return None  # the whole cycle would search on behalf of everybody, and find nothing for the job
+            return start_of(cluster.decide(snapshot), self._key)
