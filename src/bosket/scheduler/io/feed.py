@@ -130,7 +130,8 @@ class Feed:
     ) -> None:
         """`optional`: the server may not know the kind; `only`: others aren't there, and one that becomes so leaves."""
         kind: Kind[Any] = metadata_of(taken) if metadata_only else taken
-        put, drop, _ = self._state.handlers(taken)
+        handlers = self._state.handlers(taken)
+        put, drop = handlers.put, handlers.drop
 
         def handle(change: Change[Any]) -> None:
             old, new = change
