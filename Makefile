@@ -48,10 +48,10 @@ hooks: $(READY) ## let git run the linters on every commit (see .pre-commit-conf
 	$(BIN)/pre-commit install
 
 check: lint ## what to run before every commit: style, types, layers and the fast tests, in about a minute
-	$(BIN)/pytest -n $(WORKERS) -q -m "not slow and not real"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m "not slow and not real"
 
 test: lint ## style, types, layers, and all tests that need nothing but Python
-	$(BIN)/pytest -n $(WORKERS) -m "not real"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not real"
 
 e2e: $(READY) ## the end-to-end tests on a real control plane, which is built once; `test` has them on the embedded one
 	$(BIN)/python -m tests.controlplane build
