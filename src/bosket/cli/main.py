@@ -111,6 +111,7 @@ _add_command(
     "bosket explain ml/training",
     "bosket why training -n ml --json | jq .changes",
     "bosket explain ml/training --snapshot snapshot.zip",
+    "bosket explain --all --queue team-a",
     name=("explain", "why"),
 )
 _add_command(
