@@ -76,7 +76,7 @@ class Mig(Enum):
     __hash__ = object.__hash__  # as above
 
 
-#: The number of a pod class: classes are told apart by it where many answers are remembered.
+#: The number of a pod class: the key of a class in caches.
 ClassIndex = NewType("ClassIndex", int)
 #: The number of the affinity terms of pods that ask nothing of their neighbours.
 NO_AFFINITY_TERMS = -1
