@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,39 @@ def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[s
         "grove-initc",
     ]
     assert [line.split()[0] for line in lines] == names
+
+
+def test_commands_stand_in_groups_in_the_order_in_which_people_need_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    titles = ["Ask about a cluster:", "Try things out:", "Install and run:", "Record and replay:", "This program:"]
+    places = [text.index(title) for title in titles]
+    assert places == sorted(places)
+    assert places[0] < text.index("  queues: ") < places[1]
+    assert "\nCommands:" not in text, "every command is in a group"
+
+
+@pytest.mark.parametrize("command", [["run"], ["up"], ["queues"], ["simulate", "time"], []])
+def test_help_fits_eighty_columns_wherever_docstrings_end_their_lines(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    explained = lines[: lines.index("Examples:")] if "Examples:" in lines else lines
+    assert max(map(len, explained)) <= 80
+    # A line that ends in the middle of a sentence would have had room for the next word.
+    for line, following in pairwise(explained):
+        if line.startswith("  ") and following.startswith("      ") and not line.endswith(":"):
+            assert len(line) + 1 + len(following.split()[0]) > 80
+
+
+def test_help_for_one_service_leaves_out_the_flags_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "scheduler", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--schedule-period" in text
+    assert "--kubeconfig" in text
+    assert "--volume-binding-timeout-seconds" not in text, "which is the binder's"
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--schedule-period" in text
+    assert "--volume-binding-timeout-seconds" in text
