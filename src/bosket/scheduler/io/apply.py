@@ -1,4 +1,4 @@
-"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, and conditions and events."""
+"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, conditions and events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PIPELINED, STALE = "Pipelined", "StaleJob"
 
 
 class Applier:
-    """Carries decisions out. `apply` never waits: writes are made by workers in the background."""
+    """Carries decisions out. `apply` never waits for a write: workers write in the background."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Applier:
         self._searched_for: dict[ObjectKey, Job] = {}
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """What is decided from now on follows this configuration."""
+        """Uses the configuration for decisions from now on."""
         self._configuration = configuration
         self._searched_for = {}
 
@@ -99,22 +99,22 @@ class Applier:
             group.create_task(self._memory.run())
 
     def start_anew(self) -> None:
-        """Before `run`: what an earlier run left undone is no longer meant."""
+        """Called before `run`: drops what an earlier run left undone."""
         self._evictor.start_anew()
         self._memory.start_anew()
         self._searched_for = {}
         self._reported = {}
 
     async def restore(self) -> None:
-        """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
-        another leader, and goes on with its evictions."""
+        """Called before the first cycle, once all objects are in the state: restores the memory of an earlier run or
+        leader, and continues its evictions."""
         self._evictor.evict(await self._memory.restore())
 
     async def apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool = True) -> None:
-        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
+        """Carries decisions out. A step that raises is logged and skipped; a later cycle decides again.
 
-        Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
-        `tried_all`: False where jobs wait that weren't tried; the last report on them stays.
+        Works in slices. Pods that changed during a pause aren't bound, nor is the rest of their gang. `tried_all`:
+        False where some waiting jobs weren't tried; their last report stays.
         """
         self._slices.begin()
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
@@ -165,7 +165,8 @@ class Applier:
         return searched is job or (searched is not None and _pending_pods(searched) == _pending_pods(job))
 
     async def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        # What is remembered is written before anybody goes: all of it must be known before the first eviction is.
+        # The memory is written before the first eviction: if this process dies in between, the next one must know for
+        # which job the pods were evicted.
         self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
         self._memory.changed()
         for _, group in groupby(decisions.lasting_evictions, key=_for_whom):
@@ -173,7 +174,7 @@ class Applier:
             await self._slices.pause()
 
     async def _report_once(self, waiting: Waiting) -> None:
-        """Reports why a job waits, unless the last report said the same and was written, or will be."""
+        """Reports why a job waits, unless the last report was the same and was written or is pending."""
         reported = self._reported.get(waiting.job.key)
         if reported is not None and reported.job is waiting.job and _content(reported) == _content(waiting):
             return
@@ -182,16 +183,16 @@ class Applier:
         self._try(f"the condition of pod group {waiting.job.key}", self._report, waiting)
 
     def _report_again(self, job: Job) -> Callable[[], object]:
-        """For a write that was refused: the next cycle reports on the job again."""
+        """Called when a write was refused: the next cycle reports on the job again."""
         return lambda: self._reported.pop(job.key, None)
 
     def _forget(self, job: Job) -> None:
-        """Nothing is to be said about why the job waits."""
+        """Drops the job's report: the job no longer waits."""
         self._reported.pop(job.key, None)
         self._status.forget(("PodGroup", job.key))
 
     def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """One step, which must not keep the others from being taken."""
+        """Runs one step; an exception is logged and counted and does not stop the other steps."""
         try:
             do(*args, **kwargs)
         except Exception:
@@ -199,7 +200,7 @@ class Applier:
             self._failed()
 
     def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """A write for each job that starts, which only a minimum run time makes worth its while."""
+        """Annotates jobs that start. Written only where a minimum run time is configured, because each is a write."""
         mattered, self._starts_matter = self._starts_matter, is_in_force(snapshot, self._configuration)
         if self._starts_matter and not mattered:
             self._notes.write_kept()
@@ -210,7 +211,7 @@ class Applier:
                 note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
 
     def _report_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
-        """Once, and again only when it is another node."""
+        """Sends an event for each newly pipelined pod, and again when its node changes."""
         for key, each in self._pipelined.items():
             self._status.forget(("Pod", key))
             if key not in before or before[key].node != each.node:
@@ -230,7 +231,7 @@ class Applier:
         if stale.job.history.stale_since is None:
             self._notes.write(stale.job.group, STALE_SINCE_ANNOTATION, stamp(stale.since))
         elif self._staleness.get(key) == text:
-            return  # said already
+            return  # the event was sent before
 
         async def write() -> None:
             self._staleness[key] = text
@@ -238,7 +239,7 @@ class Applier:
 
         self._status.submit((STALE, key), PendingWrite((text,), write))
 
-    # What waits
+    # Waiting jobs
 
     def _report(self, waiting: Waiting) -> None:
         job = waiting.job
@@ -272,7 +273,7 @@ class Applier:
                 type="PodScheduled", status="False", reason=UNSCHEDULABLE, message=text,
                 lastTransitionTime=format_time(self._clock.now()),
             )  # fmt: skip
-            # The version keeps a patch that comes late off a pod that was bound, or replaced, in the meantime.
+            # uid and resourceVersion make a late patch fail when the pod was bound or replaced in the meantime.
             seen = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resourceVersion}
             await self._client.patch(
                 Pod, task.key.name, {"metadata": seen, "status": {"conditions": [condition]}},
@@ -344,12 +345,12 @@ def _content(waiting: Waiting) -> tuple[object, ...]:
 
 
 def _for_whom(eviction: Eviction) -> tuple[str, ObjectKey]:
-    """Evictions that are carried out together."""
+    """Evictions with equal keys are carried out as one batch."""
     return eviction.action, (eviction.preemptor or eviction.job).key
 
 
 def _pipelined_pods(decisions: Decisions) -> dict[ObjectKey, Pipeline]:
-    """By pod. Of those who only move, the pod itself isn't pipelined."""
+    """Pipelined pods by key, without pods that only move: these still run."""
     return {
         each.task.key: each
         for each in decisions.outcome.values()
@@ -362,7 +363,7 @@ def _pending_pods(job: Job) -> frozenset[str]:
 
 
 def _staleness(stale: StaleGang) -> str:
-    """KAI's sentence, and why nothing happens though it should."""
+    """KAI's sentence about a stale gang, and why it isn't evicted yet."""
     sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in stale.job.pod_sets]
     needed = sum(each.min_available for each, _ in sets)
     text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"

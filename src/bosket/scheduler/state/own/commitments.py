@@ -9,7 +9,7 @@ from bosket.scheduler.model.nomination import Nomination
 
 
 class Commitments(msgspec.Struct, frozen=True):
-    """Own decisions that aren't all visible in the cluster yet."""
+    """Own decisions that the cluster may not show yet."""
 
     evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
     refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom

@@ -16,11 +16,11 @@ import msgspec
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
 
-#: Another number means another meaning of the fields: such a memory is not read.
+#: The version of the format; a memory of another version is not read.
 VERSION: Final = 1
 #: A ConfigMap holds 1 MiB, and base64 makes four bytes of three.
 MOST_BYTES: Final = 640 * 1024
-#: What a compressed memory may unfold to.
+#: The maximum size after decompression.
 _MOST_PLAIN_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -82,7 +82,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def summary(self) -> str:
-        """How much is remembered, for people."""
+        """How much is remembered, as text for people."""
         return (
             f"{len(self.nominations)} claims, {len(self.evictions)} evictions under way, "
             f"{len(self.preemptions)} preemptions, {len(self.refusals)} refused evictions, "
