@@ -13,8 +13,9 @@ from bosket.api.time import format_time
 from bosket.cli.main import main
 from bosket.scheduler.model.cause import Preempted
 from bosket.testing.build import gang, job, node, pod_group, queue
+from bosket.testing.cluster import NOW
 from bosket.tools.history import history
-from tests.cli.everyday import NOW, as_terminal, owned, printed, recorded
+from tests.cli.everyday import as_terminal, owned, printed, recorded
 
 
 def scheduled(pod: str, on: str, at: float, namespace: str = "default") -> Event:

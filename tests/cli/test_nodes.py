@@ -74,7 +74,7 @@ def test_each_gpu_is_a_cell_with_the_letter_of_its_queue(tmp_path: Path, capsys:
 def test_nodes_are_arranged_by_rack_and_those_that_look_alike_stand_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nodes = [node(f"n-{at}", gpus=4, **{"bosket.dev/rack": f"rack-{at // 4}"}) for at in range(8)]
+    nodes = [everyday.in_rack(node(f"n-{at}", gpus=4), f"rack-{at // 4}") for at in range(8)]
     file = everyday.recorded(tmp_path, [queue("q"), *nodes, *job("j", 2, gpus=4, on=("n-4", "n-5"))])
     text = printed(capsys, "nodes", file)
     assert "rack-0 16 GPUs, 4 nodes" in " ".join(text.split())
@@ -105,7 +105,7 @@ def test_any_label_or_level_of_a_topology_arranges_nodes(tmp_path: Path, capsys:
 def test_shared_gpus_ending_pods_and_those_of_other_schedulers_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    going = pod("going").gpu(2).of_group("old").running_on("n").being_deleted_at(everyday.NOW).build()
+    going = pod("going").gpu(2).of_group("old").running_on("n").being_deleted_at(NOW).build()
     file = everyday.recorded(
         tmp_path,
         [
