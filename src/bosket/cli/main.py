@@ -146,6 +146,7 @@ _add_command(
     "bosket explain ml/training",
     "bosket why training -n ml --json | jq .changes",
     "bosket explain ml/training --snapshot snapshot.zip",
+    "bosket explain --all --queue team-a",
     name=("explain", "why"),
 )
 _add_command(
@@ -257,6 +258,7 @@ _add_command(
     "Replay a trace of jobs: how long each would wait under a policy.",
     "bosket simulate trace jobs.csv --gpus 240 --chart waits.svg",
     "bosket simulate trace jobs.csv --gpus 240 --policy fifo --json | jq .wait_hours.ge32",
+    "bosket simulate trace jobs.csv --gpus 240 --policy backfill --limits 3 --backfill after=12h",
     "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
     to=_simulate,
 )
@@ -268,6 +270,14 @@ _add_command(
     "bosket completion fish > ~/.config/fish/completions/bosket.fish",
 )
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
+
+
+#: Commands whose exit codes from 2 on are answers: whatever goes wrong there is 1.
+_ANSWER_BY_EXIT_CODE: Final = frozenset({"plan"})
+
+
+def _error_code(tokens: Sequence[str], code: int) -> int:
+    return 1 if not _ANSWER_BY_EXIT_CODE.isdisjoint(tokens[:1]) else code
 
 
 @app.meta.default
@@ -294,7 +304,7 @@ def _launch(
 
         failure = failure_of(error)
         complain(failure.text)
-        return failure.exit_code
+        return _error_code(tokens, failure.exit_code)
     return result if isinstance(result, int) else 0
 
 
@@ -312,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CycloptsError as error:
         command = " ".join((PROGRAM, *(error.command_chain or ())))
         complain(f"{' '.join(str(error).split())} (see {command} --help)")
-        return 2
+        return _error_code(given, 2)
     except BrokenPipeError:
         # Whoever read our output has seen enough. What is left in the buffer must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from bosket.scheduler.actions.nominations import serve_nominations
 from bosket.scheduler.framework.job_order import JobsByQueue
@@ -95,7 +95,8 @@ class _Shortages:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[tuple[PodClass, int], GangShort] = {}
+        #: by class, number, and the kind of held nodes that such jobs are kept from
+        self._known: dict[tuple[PodClass, int, Hashable], GangShort] = {}
         self._room: Room | None = None
         self._version = session.outcome.version
 
@@ -125,7 +126,9 @@ class _Shortages:
         if alike is None:
             return None
         (pod_set,) = job.job.pod_sets
-        found = self._known.get(alike)
+        found = self._known.get((*alike, None))
+        if found is None and (kind := self._held_from(job)) is not None:
+            found = self._known.get((*alike, kind))
         placed, because = (found.placed, found.because) if found else (0, self._refusal(job, alike[0]))
         if because is None:
             return None
@@ -134,13 +137,17 @@ class _Shortages:
             return over
         first, subgroup = pod_set.pending[0].key, job.job.shown_name(pod_set)
         reason = GangShort(first, placed, pod_set.min_available, subgroup, because)
-        self._known.setdefault(alike, reason)
+        self._known.setdefault((*alike, None), reason)
         return reason
 
     def remember(self, job: JobState, reason: JobReason) -> None:
         alike = job.next_alike()
         if alike is not None and isinstance(reason, GangShort) and isinstance(reason.because, NodesRefused):
-            self._known.setdefault(alike, reason)
+            self._known.setdefault((*alike, self._held_from(job)), reason)
+
+    def _held_from(self, job: JobState) -> Hashable:
+        held = self._session.held_from(job, job.next_tasks())
+        return None if held is None else held.kind
 
     def _refusal(self, job: JobState, pod_class: PodClass) -> NodesRefused | None:
         if self._session.unfit(job.job.pod_sets[0].pending[0]) is not None:

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
 from bosket.api.core import Pod, PodCondition
+from bosket.api.eviction_note import EvictionNote
 from bosket.api.keys import (
     EVICTED_PODS_ANNOTATION,
+    EVICTION_NOTE_ANNOTATION,
     EVICTOR_ACTION_ANNOTATION,
     EVICTOR_POD_GROUP_ANNOTATION,
     EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION,
@@ -198,8 +201,12 @@ class Evictor:
 
     async def _report_all(self, batch: _Batch) -> None:
         gone, batch.gone = batch.gone, []
+        pods = Counter(eviction.job.key for eviction, _ in gone)
         for eviction, at in gone:
             self._report(eviction, batch.size)
+            # Goes out together with the next one: one write for both.
+            note = _note(eviction, at, pods[eviction.job.key])
+            self._notes.keep(eviction.job.group, EVICTION_NOTE_ANNOTATION, note.encoded())
             self._notes.write(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
         if not self._by_deletion:
             # Written after the eviction: the eviction API writes its own condition, and a refused eviction must leave
@@ -234,6 +241,17 @@ class Evictor:
                 )  # fmt: skip
         except KubeError as error:
             _log.debug("pod %s goes without the condition %s: %s", pod.key, DISRUPTION_TARGET, error)
+
+
+def _note(eviction: Eviction, at: str, pods: int) -> EvictionNote:
+    return EvictionNote(
+        at=at,
+        action=eviction.action,
+        why=eviction.cause.rule if eviction.cause is not None else "",
+        by=str(eviction.preemptor.key) if eviction.preemptor is not None else "",
+        pods=pods,
+        lostGpuHours=round(eviction.job_lost_gpu_hours, 2),
+    )
 
 
 def _is_by_budget(error: TooManyRequests) -> bool:

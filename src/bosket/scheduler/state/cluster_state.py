@@ -244,12 +244,15 @@ class ClusterState:
         jobs.renew()
         backing_off, disruptions = tasks.jobs_backing_off(now), tasks.evictions.disruptions(now)
         nominations, preempted_by, passed_over = own.nominations(now), own.preempted_by(now), own.passed_over(now)
+        reservations = own.reservations()
         last = self._last
         if last is not None and self._is_unchanged(last) and last.backing_off == backing_off:
-            before = (last.disruptions, last.nominations, last.preempted_by, last.passed_over)
+            before = (last.disruptions, last.nominations, last.reservations, last.preempted_by, last.passed_over)
             if all(
                 then is now
-                for then, now in zip(before, (disruptions, nominations, preempted_by, passed_over), strict=True)
+                for then, now in zip(
+                    before, (disruptions, nominations, reservations, preempted_by, passed_over), strict=True
+                )
             ):
                 return last
         # if building raises, the last snapshot must not be returned: the dirty marks are already cleared
@@ -271,6 +274,7 @@ class ClusterState:
             denied=self._access.denied(unsettled),
             disruptions=disruptions,
             nominations=nominations,
+            reservations=reservations,
             preempted_by=preempted_by,
             passed_over=passed_over,
             # Only requests of this shard: a node that is missing here may be a node of another shard.

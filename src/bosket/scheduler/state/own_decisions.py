@@ -16,13 +16,13 @@ from bosket.scheduler.model.cause import Recalled
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.nomination import GONE, Nomination, Nominations
+from bosket.scheduler.model.reservation import Reservation, standing
 from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.own.bind_requests import pod_of
-from bosket.scheduler.state.own.commitments import Commitments
-from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
+from bosket.scheduler.state.own.memory import Commitments, KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks
@@ -37,6 +37,7 @@ class OwnDecisions:
     def __init__(self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty) -> None:
         self._tasks, self._jobs, self._dirty = tasks, jobs, dirty
         self._nominations, self._preemptions = Nominations(), preemptions
+        self._reservations: tuple[Reservation, ...] = ()
 
     # Binds
 
@@ -108,13 +109,21 @@ class OwnDecisions:
     # What binds the next cycles
 
     def remember(self, decisions: Decisions, now: float, resource_names: Sequence[str], *, usage_based: bool) -> None:
-        """Remembers nominations and preemptions of a cycle. `usage_based`: whether fair shares depend on past usage."""
+        """Remembers nominations, reservations and preemptions of a cycle. `usage_based`: whether fair shares depend on
+        past usage."""
+        if decisions.reservations is not None and decisions.reservations != self._reservations:
+            self._reservations = decisions.reservations
         self._nominations.record(decisions, resource_names)
         self._preemptions.record(decisions, now, usage_based=usage_based)
 
     def nominations(self, now: float) -> tuple[Nomination, ...]:
         """Room that was made for jobs, as far as they still want it; the same object while nothing changed."""
         return self._nominations.current(now, self._jobs.known, self._tasks.get)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Nodes that are held for jobs that still wait; the same object while nothing changed."""
+        self._reservations = standing(self._reservations, self._jobs.known)
+        return self._reservations
 
     def preempted_by(self, now: float) -> PreemptedBy:
         """Job → jobs that preempted it in recent cycles; the same object while nothing changed."""
@@ -134,6 +143,7 @@ class OwnDecisions:
             refused=tuple(sorted(self._tasks.evictions.refused(now).items())),
             nominations=self._nominations.known,
             preempted_by=tuple((victim, tuple(preemptors)) for victim, preemptors in preempted_by.items()),
+            reservations=self._reservations,
         )
 
     def commit(self, commitments: Commitments, now: float) -> None:
@@ -147,6 +157,7 @@ class OwnDecisions:
                 self._tasks.evictions.refuse(pod, pods[pod].metadata.uid, now, by)
         for nomination in commitments.nominations:
             self._nominations.put(nomination)
+        self._reservations = commitments.reservations
         self._preemptions.put(commitments.preempted_by, now)
 
     # Memory for the next process
@@ -158,6 +169,7 @@ class OwnDecisions:
         groups = [(key, self._jobs.groups[key].metadata) for key in sorted(named) if key in self._jobs.groups]
         return Memory(
             nominations=self._nominations.known,
+            reservations=self._reservations,
             evictions=self._tasks.evictions.entries(),
             refusals=self._tasks.evictions.refusals.entries(),
             backoffs=self._tasks.backoffs.entries(),
@@ -175,6 +187,7 @@ class OwnDecisions:
         self._nominations.clear()
         for nomination in memory.nominations:
             self._nominations.put(nomination)
+        self._reservations = memory.reservations
         groups, pods = self._jobs.groups, self._tasks.pods
         same = {
             each.job: each

@@ -15,6 +15,7 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.reservation import Reservation
 
 #: The version of the format; a memory of another version is not read.
 VERSION: Final = 1
@@ -72,6 +73,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     version: int = VERSION
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")  #: the oldest first
+    reservations: tuple[Reservation, ...] = ()
     evictions: tuple[KeptEviction, ...] = ()
     refusals: tuple[KeptBackoff, ...] = ()  #: of evictions
     backoffs: tuple[KeptBackoff, ...] = msgspec.field(default=(), name="holds")  #: of pods whose binding failed
@@ -134,3 +136,14 @@ def _ever_smaller(memory: Memory) -> Iterator[Memory]:
         evictions = tuple(each for each in memory.evictions if (each.pod, each.uid) in leaving)
         memory = msgspec.structs.replace(memory, nominations=nominations, evictions=evictions)
         yield memory
+
+
+class Commitments(msgspec.Struct, frozen=True):
+    """Own decisions that the cluster may not show yet."""
+
+    evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
+    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
+    nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
+    #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
+    preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")
+    reservations: tuple[Reservation, ...] = ()
