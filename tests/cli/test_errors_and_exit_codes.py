@@ -112,7 +112,7 @@ def test_a_server_that_does_not_answer_is_said_in_the_users_language(
         kubeconfig.write_text(kubeconfig.read_text().replace('"certificate-authority-data": "",', ""))
         assert main([command, "--kubeconfig", str(kubeconfig)]) == 1
     said = capsys.readouterr().err
-    assert "connection refused" in said
+    assert f"the API server {address} doesn't answer: connection refused" in said
     assert "--context" in said, "what can be done about it is said"
     assert not {word for word in ("Errno", "ssl:", "GET /", "Traceback", "bug") if word in said}
 
