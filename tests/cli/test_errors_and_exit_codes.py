@@ -261,6 +261,15 @@ def test_help_fits_eighty_columns_wherever_docstrings_end_their_lines(
             assert len(line) + 1 + len(following.split()[0]) > 80
 
 
+def test_help_says_what_the_docstring_says_and_no_empty_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["order", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Show whose turn it is next, and why. Jobs start in this order as room comes free: " in text
+    assert "[default: 20]" in text
+    assert main(["events", "--help"]) == 0
+    assert "[default: ()]" not in capsys.readouterr().out
+
+
 def test_help_for_one_service_leaves_out_the_flags_of_others(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "scheduler", "--help"]) == 0
     text = capsys.readouterr().out

@@ -5,6 +5,7 @@ Boxes on a terminal; in a pipe, plain lines of at most 80 characters.
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cyclopts import App
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
@@ -51,13 +53,33 @@ def leave_out_other_services(tokens: Sequence[str]) -> None:
         _left_out.update(set(_SERVICE_GROUPS.values()) - {_SERVICE_GROUPS[name] for name in named})
 
 
+def add_long_description(app: App, tokens: Sequence[str]) -> None:
+    """Before help for a command: adds what its docstring says beyond the first paragraph.
+
+    Commands are registered with their purpose alone, so that listing them imports none.
+    """
+    wanted = [token for token in tokens if not token.startswith("-")]
+    if {"--help", "-h"}.isdisjoint(tokens) or not wanted:
+        return
+    command = app.parse_commands(wanted)[1][-1]
+    if command is app or command.default_command is None:
+        return
+    told = (inspect.getdoc(command.default_command) or "").partition("\nParameters\n---")[0]
+    more = _paragraphs(told)[1:]
+    if more:
+        command.help = "\n\n".join([command.help, *more])
+
+
 class TerminalHelp(DefaultFormatter):
     """Boxes."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         if panel.title in _left_out:
             return
-        entries = [entry.copy(description=_flowing(entry.description)) for entry in panel.entries]
+        entries = [
+            entry.copy(description=_flowing(entry.description), default=_telling_default(entry))
+            for entry in panel.entries
+        ]
         super().__call__(console, options, panel.copy(entries=entries))
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
@@ -84,7 +106,7 @@ class PipeHelp(PlainFormatter):
     def _format_parameter_entry(self, options: tuple[str, ...], desc: str, console: Console, entry: HelpEntry) -> None:
         notes = [
             f"[choices: {', '.join(entry.choices)}]" if entry.choices else "",
-            f"[default: {entry.default}]" if entry.default is not None else "",
+            f"[default: {default}]" if (default := _telling_default(entry)) is not None else "",
             "[required]" if entry.required else "",
         ]
         self._print_entry(", ".join(options), " ".join(filter(None, (desc, *notes))), console)
@@ -105,6 +127,11 @@ class PipeHelp(PlainFormatter):
             break_on_hyphens=False,
         )
         console.print(indented, highlight=False, markup=False, soft_wrap=True)
+
+
+def _telling_default(entry: HelpEntry) -> str | None:
+    """The default as it is shown; None for one that says no more than that the option isn't given."""
+    return None if entry.default in ("()", '""', "False", "None") else entry.default
 
 
 def _flowing(description: Any) -> Any:

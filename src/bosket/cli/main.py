@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from bosket import __version__
 from bosket.cli.completion.command import COMPLETE
-from bosket.cli.help_format import PipeHelp, TerminalHelp, leave_out_other_services
+from bosket.cli.help_format import PipeHelp, TerminalHelp, add_long_description, leave_out_other_services
 from bosket.cli.output import Flag, complain
 
 #: What errors and help call the program: kubectl runs plugins under a name of its own.
@@ -318,6 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     leave_out_other_services(given)
     try:
+        add_long_description(app, given)
         result = app.meta(given)
     except CycloptsError as error:
         command = " ".join((PROGRAM, *(error.command_chain or ())))
