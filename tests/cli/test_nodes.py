@@ -87,6 +87,16 @@ def test_nodes_are_arranged_by_rack_and_those_that_look_alike_stand_together(
     assert held == [{"queue": "q", "job": "default/j", "gpus": 4.0, "isEnding": False}]
 
 
+def test_racks_are_shown_without_their_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "nodes", everyday.recorded(tmp_path), "--by", "rack", "--racks")
+    rows = [line.split() for line in text.splitlines()[2:]]
+    assert rows[0] == ["RACK", "NODES", "GPUS", "FREE", "FRAGMENTED", "EMPTY", "NODES", "CLOSED"]
+    assert [(row[0], row[1], row[2], row[3], row[5], row[6]) for row in rows[1:]] == [
+        ("a", "2", "16", "2", "0", "0"),
+        ("b", "2", "8", "2", "0", "1"),
+    ]
+
+
 def test_any_label_or_level_of_a_topology_arranges_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = everyday.recorded(tmp_path)
     report = json.loads(printed(capsys, "nodes", file, "--json", "--by", "rack"))
