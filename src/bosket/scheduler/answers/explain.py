@@ -31,6 +31,7 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
 #: Seconds of CPU after which no more changes are tried, by the number of nodes that a cluster has at most.
 SECONDS = ((1000, 0.5), (1_000_000_000, 2.0))
+ENDED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 #: So many of the jobs ahead are named.
 MOST_AHEAD = 5
 
@@ -115,8 +116,8 @@ def explain(
 
 def _verdict(trial: Trial) -> Verdict:
     job = trial.job
-    if not job.has_waiting and any(task.status in ACTIVE_ALLOCATED for task in job.tasks):
-        return "running"
+    if not job.has_waiting and any(task.status in (*ACTIVE_ALLOCATED, *ENDED) for task in job.tasks):
+        return "running"  # or it did: nothing of it waits
     start = trial.start
     if start is not None:
         return "waiting-for-termination" if start.waits and not start.evicts else "next-cycle"
@@ -130,7 +131,7 @@ def _state(trial: Trial) -> State:
         return "pipelined" if nominated or (trial.start is not None and trial.start.waits) else "pending"
     if any(task.status in ACTIVE_ALLOCATED for task in tasks):
         return "running"
-    if tasks and all(task.status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED) for task in tasks):
+    if tasks and all(task.status in ENDED for task in tasks):
         return "finished"
     return "evicted" if job.history.last_evicted is not None else "pending"
 
@@ -138,8 +139,10 @@ def _state(trial: Trial) -> State:
 def _answer(trial: Trial, verdict: Verdict) -> Answer:
     """The reason and the sentence; where the job is about to start, what it still waits for."""
     if verdict == "running":
+        if not any(task.status in ACTIVE_ALLOCATED for task in trial.job.tasks):
+            return Answer(Reason("Finished", "order"), f"has ended: {_pods(len(list(trial.job.tasks)))}")
         running = sum(task.status in ACTIVE_ALLOCATED for task in trial.job.tasks)
-        return Answer(Reason("Running", "order"), f"runs with {running} of {running} pods")
+        return Answer(Reason("Running", "order"), f"runs with {_pods(running)}")
     if verdict in ("next-cycle", "waiting-for-termination"):
         assert trial.start is not None
         return _starting(trial.start)

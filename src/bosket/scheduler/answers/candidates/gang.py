@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from bosket.api.core import Container, Pod
-from bosket.api.keys import GPU_MEMORY_ANNOTATION
+from bosket.api.keys import GPU_MEMORY_ANNOTATION, SUBGROUP_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.api.quantity import Quantity, to_int, to_milli
 from bosket.scheduler.answers.candidate import Candidate, Patches
+from bosket.scheduler.answers.change import ObjectPatch
 from bosket.scheduler.answers.patching import Patching, creation
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.job import Job, PodSet
@@ -25,6 +27,7 @@ def of_gang(trial: Trial) -> Iterator[Candidate]:
     """Candidates for the job's owner."""
     job = trial.job
     yield from _gates(job)
+    yield from _other_subgroups(job)
     yield from _more_pods(job)
     yield from _fewer_members(job)
     yield from _smaller_requests(job)
@@ -43,6 +46,20 @@ def _gates(job: Job) -> Iterator[Candidate]:
     names = sorted({gate.name for pod in gated for gate in pod.spec.schedulingGates})
     sentence = f"lift the scheduling gate {', '.join(names)} of {_pods(len(gated))}"
     yield Candidate.single("user", "gates", sentence, *patches)
+
+
+def _other_subgroups(job: Job) -> Iterator[Candidate]:
+    """Pods that name a sub-group which the pod group doesn't have, in the one that sounds most like it."""
+    leaves = [each.name for each in job.pod_sets]
+    if not job.orphan_tasks or not job.group.spec.subGroups:
+        return
+    patches: list[ObjectPatch] = []
+    for task in job.orphan_tasks:
+        (name,) = difflib.get_close_matches(task.subgroup, leaves, 1, 0.0) or leaves[:1]
+        patches += Patching(task.pod).set("metadata", "labels", SUBGROUP_LABEL, value=name).patch
+    wrong = ", ".join(dict.fromkeys(task.subgroup for task in job.orphan_tasks))
+    sentence = f"name a sub-group that there is ({', '.join(leaves)}) instead of {wrong}"
+    yield Candidate.single("user", "subgroup", sentence, *patches)
 
 
 def _more_pods(job: Job) -> Iterator[Candidate]:
