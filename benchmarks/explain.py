@@ -130,7 +130,7 @@ def _cost(sizes: Iterable[tuple[int, float]]) -> Report:
                 changes += 1
                 patches = json.loads(msgspec.json.encode(each.patch))
                 replayed += starts(recording, patches, *key)
-        row = {
+        row: dict[str, Any] = {
             "nodes": nodes,
             "pods": pods,
             "jobs": len(keys),

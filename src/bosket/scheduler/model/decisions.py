@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, ResourceClaimAllocation
-from bosket.scheduler.model.cause import Cause
+from bosket.scheduler.model.cause import LOST, Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import EvictionRefused, JobReason, in_words
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -65,7 +66,7 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
         if not self.job_lost_gpu_hours:
             return text
         return (
-            f"{text}\nRun time lost: {self.lost_gpu_hours:.2f} GPU hours of the pod, "
+            f"{text}\n{LOST}{self.lost_gpu_hours:.2f} GPU hours of the pod, "
             f"{self.job_lost_gpu_hours:.2f} of workload {self.job.key}"
         )
 
@@ -130,6 +131,8 @@ class Decisions:
     #: gangs that got nothing, and kept others from having it in this cycle, or for which KAI's estimates saw no room:
     #: that may happen once, and not again
     passed_over: tuple[Job, ...] = ()
+    #: nodes that are held from now on for jobs that start later; None: nothing was decided about that
+    reservations: tuple[Reservation, ...] | None = None
     look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
     queue_allocated: Mapping[str, QueueAmounts] = field(default_factory=dict)
