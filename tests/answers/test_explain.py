@@ -124,12 +124,12 @@ def test_a_question_leaves_the_cluster_as_it_was() -> None:
     assert first.changes == second.changes
 
 
-def without_costs(answer):
+def without_costs(answer: Explanation) -> Explanation:
     return msgspec.structs.replace(answer, cpu_ms=0.0, decides=0)
 
 
 @pytest.mark.parametrize("label", ["cluster-is-full", "min-runtime", "beyond-its-fair-share", "older-is-served-first"])
-def test_the_reason_stays_while_nothing_changes(label):
+def test_the_reason_stays_while_nothing_changes(label: str) -> None:
     made = case(label, 7)
     asked = cluster(made.objects)
     first = explain(asked, made.key, seconds=0)
@@ -139,7 +139,7 @@ def test_the_reason_stays_while_nothing_changes(label):
         assert (later.verdict, later.reason, later.sentence) == (first.verdict, first.reason, first.sentence)
 
 
-def test_the_reason_stays_while_victims_are_ending():
+def test_the_reason_stays_while_victims_are_ending() -> None:
     """From the eviction until the victims are gone, the job waits for just that."""
     going = [pod(f"b-{number}").gpu(2).of_group("b").running_on("n") for number in range(4)]
     answers = set()
@@ -151,7 +151,7 @@ def test_the_reason_stays_while_victims_are_ending():
     assert len(answers) == 1
 
 
-def test_what_the_cycle_decided_need_not_be_decided_again():
+def test_what_the_cycle_decided_need_not_be_decided_again() -> None:
     made = case("older-is-served-first", 3)
     asked = cluster(made.objects)
     decisions = asked.decide()
@@ -165,7 +165,7 @@ def test_what_the_cycle_decided_need_not_be_decided_again():
     ("owner", "expected"),
     [("DaemonSet", "never"), ("Node", "never"), ("ReplicaSet", "not-now")],
 )
-def test_what_belongs_to_a_node_is_there_on_an_empty_one_too(owner, expected):
+def test_what_belongs_to_a_node_is_there_on_an_empty_one_too(owner: str, expected: str) -> None:
     """A pod of a DaemonSet holds its CPU on every node for ever."""
     other = pod("other").cpu("2").running_on("n").build()
     reference = OwnerReference(apiVersion="apps/v1", kind=owner, name="o", uid="o", controller=True)
@@ -176,19 +176,19 @@ def test_what_belongs_to_a_node_is_there_on_an_empty_one_too(owner, expected):
     assert explained(asked, "a").verdict == expected
 
 
-def test_an_evicted_job_is_said_to_be_evicted():
+def test_an_evicted_job_is_said_to_be_evicted() -> None:
     asked = cluster(queue("q"), node("n"), pod_group("a", min_member=2, evicted=NOW - 60))
     answer = explained(asked, "a")
     assert (answer.job.state, answer.verdict) == ("evicted", "never")
 
 
-def test_a_job_of_which_all_pods_ended_is_finished():
+def test_a_job_of_which_all_pods_ended_is_finished() -> None:
     done = [pod("a-0").of_group("a").ended_on("n").build()]
     answer = explained(cluster(queue("q"), node("n"), pod_group("a"), done), "a")
     assert (answer.job.state, answer.verdict, answer.sentence) == ("finished", "running", "has ended: 1 pod")
 
 
-def test_who_is_ahead_is_named_with_the_reason():
+def test_who_is_ahead_is_named_with_the_reason() -> None:
     asked = cluster(
         queue("q"), node("n"), priority_class("low", 10), priority_class("high", 75),
         job("busy", gpus=8, on="n", preemptibility="non-preemptible"),
@@ -197,6 +197,7 @@ def test_who_is_ahead_is_named_with_the_reason():
         job("a", gpus=8, priority="low", created=NOW - 60),
     )  # fmt: skip
     position = explained(asked, "a").position
+    assert position is not None
     assert (position.in_queue, position.of) == (3, 3)
     assert [(each.name, each.why) for each in position.ahead] == [
         ("prior", "priority 75, this one has 10"),
