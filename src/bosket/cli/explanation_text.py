@@ -132,6 +132,8 @@ def _changes(answer: Explanation) -> None:
         _line(_then(change), indent=5, style="dim")
         for each in change.commands:
             _line(each, indent=5)
+        if change.made_in:
+            _line(f"to be changed in the template of {change.made_in}", indent=5)
     if not answer.complete:
         _line("")
         _line("The search for changes stopped before it had tried everything; --seconds 10 searches longer.")

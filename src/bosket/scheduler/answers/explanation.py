@@ -89,7 +89,8 @@ class Change(msgspec.Struct, frozen=True):
     then: Outcome
     verified: bool
     stepLessFails: bool | None  # noqa: N815 - a name on the wire
-    commands: tuple[str, ...] = ()  #: which make the change; empty where it is made elsewhere, as in a Job's template
+    commands: tuple[str, ...] = ()  #: which make the change
+    made_in: str = ""  #: what is to be edited where no command makes it: the object that makes the pods
 
 
 class Explanation(msgspec.Struct, frozen=True):

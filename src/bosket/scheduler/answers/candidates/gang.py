@@ -69,7 +69,7 @@ def _more_pods(job: Job) -> Iterator[Candidate]:
         return
     made = [_copy(each.tasks[0].pod, number) for each in short for number in range(each.min_available - each.alive)]
     sentence = f"create the {_pods(len(made))} that the gang lacks"
-    yield Candidate.single("user", "more-pods", sentence, *map(creation, made), has_commands=False)
+    yield Candidate.single("user", "more-pods", sentence, *map(creation, made), in_template=True)
 
 
 def _copy(pod: Pod, number: int) -> Pod:
@@ -120,6 +120,7 @@ def _smaller_requests(job: Job) -> Iterator[Candidate]:
             lambda size: f"ask for {gpus - size} instead of {gpus} GPUs per pod",
             most=gpus - 1,
             is_number=True,
+            in_template=True,
             has_commands=False,
         )
     yield from _less_gpu_memory(job, pods)
@@ -150,6 +151,7 @@ def _less_gpu_memory(job: Job, pods: list[Pod]) -> Iterator[Candidate]:
         lambda size: f"ask for {steps - size} GiB of GPU memory per pod",
         most=steps - 1,
         is_number=True,
+        in_template=True,
         has_commands=False,
     )
 
@@ -165,6 +167,7 @@ def _less_of(pods: list[Pod], name: str, unit: int, word: str, steps: int) -> Ca
         lambda size: f"ask for at most {steps - size} instead of {steps} {word} per pod",
         most=steps - 1,
         is_number=True,
+        in_template=True,
         has_commands=False,
     )
 

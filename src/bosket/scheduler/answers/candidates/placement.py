@@ -73,7 +73,7 @@ def _tolerations(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
             for patch in Patching(pod).set("spec", "tolerations", value=[*document(pod.spec.tolerations), *added]).patch
         ]
         names = ", ".join(f"{key}={value}" if value else key for key, value, _ in chosen)
-        yield Candidate.single("user", "toleration", f"tolerate the taint {names}", *patches, has_commands=False)
+        yield Candidate.single("user", "toleration", f"tolerate the taint {names}", *patches, in_template=True)
 
 
 def _selectors(pods: list[Pod]) -> Iterator[Candidate]:
@@ -87,7 +87,7 @@ def _selectors(pods: list[Pod]) -> Iterator[Candidate]:
             patches += patching.patch
         values = [f"{key}={value}" for key in chosen for value in dict.fromkeys(_values(pods, key))]
         sentence = f"drop the node selector {', '.join(values)}"
-        yield Candidate.single("user", "node-selector", sentence, *patches, has_commands=False)
+        yield Candidate.single("user", "node-selector", sentence, *patches, in_template=True)
 
 
 def _values(pods: list[Pod], key: str) -> list[str]:
@@ -126,7 +126,7 @@ def _volumes(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
                     patching.set("spec", "containers", number, "volumeMounts", value=document(mounts))
             patches += patching.patch
         if patches:
-            yield Candidate.single("user", "volume", sentence, *patches, has_commands=False)
+            yield Candidate.single("user", "volume", sentence, *patches, in_template=True)
 
 
 def _config_maps(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
@@ -153,8 +153,8 @@ def _affinity(pods: list[Pod]) -> Iterator[Candidate]:
             for patch in Patching(pod).remove("spec", "affinity", part, required).patch
         ]
         if patches:
-            yield Candidate.single("user", kind, sentence, *patches, has_commands=False)
+            yield Candidate.single("user", kind, sentence, *patches, in_template=True)
     spread = [patch for pod in pods for patch in Patching(pod).remove("spec", "topologySpreadConstraints").patch]
     if spread:
         sentence = "drop its topologySpreadConstraints"
-        yield Candidate.single("user", "topology-spread", sentence, *spread, has_commands=False)
+        yield Candidate.single("user", "topology-spread", sentence, *spread, in_template=True)
