@@ -31,6 +31,10 @@ _MOST_NAMED = 3
 def print_explanation(answer: Explanation) -> None:
     """Prints it; lines wrap at the terminal's width, and are as long as they are in a pipe."""
     job = answer.job
+    if answer.verdict is None:
+        _line(f"{job.namespace}/{job.name}, {job.state}: {answer.sentence}", style="bold")
+        _line("The scheduler has written that; your rights don't show enough of the cluster to find out more.")
+        return
     _line(f"{job.namespace}/{job.name} {_VERDICTS[answer.verdict]}: {answer.sentence}", style="bold")
     _line(f"queue {job.queue or '(none)'}, priority {job.priority}, {job.state}", indent=2)
     for title, lines in (

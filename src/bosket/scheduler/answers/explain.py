@@ -20,6 +20,7 @@ from bosket.scheduler.answers.candidates import candidates
 from bosket.scheduler.answers.changes import Budget, ChangeSearch
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.explanation import Attempt, Explanation, JobAhead, JobSummary, Position, State, Verdict
+from bosket.scheduler.answers.job_table import job_rows
 from bosket.scheduler.answers.node_groups import node_groups
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import Start, Trial
@@ -111,6 +112,30 @@ def explain(
         snapshotDigest=cluster.digest(),
         decides=cluster.decides - decides_before,
         cpu_ms=round((clock() - began) * 1000, 1),
+    )
+
+
+def explain_as_written(cluster: Cluster, key: ObjectKey) -> Explanation:
+    """What the scheduler has written about the job, for readers who may not see all that a decision needs."""
+    row = next(
+        (each for each in job_rows(cluster.snapshot(), None, cluster.now) if (each.namespace, each.name) == key), None
+    )
+    if row is None:
+        raise UnknownJob(f"pod group {key} isn't one of this scheduler's")
+    return Explanation(
+        job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state),
+        verdict=None,
+        sentence=row.sentence or "the scheduler has written nothing about it",
+        reason=Reason(row.reason, "order"),
+        position=None,
+        nodes=(),
+        tried=(),
+        blockers=(),
+        changes=(),
+        complete=False,
+        snapshotDigest=cluster.digest(),
+        decides=0,
+        cpu_ms=0.0,
     )
 
 

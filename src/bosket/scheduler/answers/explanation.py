@@ -13,7 +13,7 @@ from bosket.scheduler.answers.answer import Reason
 from bosket.scheduler.answers.change import ObjectPatch
 
 Verdict = Literal["never", "not-now", "waiting-for-termination", "next-cycle", "running"]
-State = Literal["pending", "running", "pipelined", "evicted", "finished"]
+State = Literal["pending", "running", "pipelined", "evicted", "ending", "finished"]
 Actor = Literal["user", "queue-admin", "cluster-admin", "time"]
 
 
@@ -97,7 +97,9 @@ class Explanation(msgspec.Struct, frozen=True):
     """Why a job waits, and what would start it."""
 
     job: JobSummary
-    verdict: Verdict
+    verdict: (
+        Verdict | None
+    )  #: None where the reader's rights don't show enough: the sentence is then the scheduler's own
     sentence: str
     reason: Reason
     position: Position | None
