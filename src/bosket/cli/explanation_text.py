@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from bosket.cli.output import is_terminal, stdout
 
 if TYPE_CHECKING:
-    from bosket.scheduler.answers.explain_all import Group, Waiters
-    from bosket.scheduler.answers.explanation import Change, Explanation
+    from bosket.scheduler.answers.explain_all import Example, Group, Waiters
+    from bosket.scheduler.answers.explanation import Change, Explanation, JobSummary
 
 _VERDICTS = {
     "never": "could not start even on an empty cluster",
@@ -32,11 +32,12 @@ def print_explanation(answer: Explanation) -> None:
     """Prints it; lines wrap at the terminal's width, and are as long as they are in a pipe."""
     job = answer.job
     if answer.verdict is None:
-        _line(f"{job.namespace}/{job.name}, {job.state}: {answer.sentence}", style="bold")
+        _line(f"{_name(job)}, {job.state}: {answer.sentence}", style="bold")
         _line("The scheduler has written that; your rights don't show enough of the cluster to find out more.")
         return
-    _line(f"{job.namespace}/{job.name} {_VERDICTS[answer.verdict]}: {answer.sentence}", style="bold")
-    _line(f"queue {job.queue or '(none)'}, priority {job.priority}, {job.state}", indent=2)
+    _line(f"{_name(job)} {_VERDICTS[answer.verdict]}: {answer.sentence}", style="bold")
+    group = "" if job.workload.endswith(f"/{job.name}") else f", pod group {job.name}"
+    _line(f"queue {job.queue or '(none)'}, priority {job.priority}, {job.state}{group}", indent=2)
     for title, lines in (
         ("Ahead of it", _ahead(answer)),
         ("Nodes", _nodes(answer)),
@@ -45,6 +46,11 @@ def print_explanation(answer: Explanation) -> None:
     ):
         _section(title, list(lines))
     _changes(answer)
+
+
+def _name(job: JobSummary | Example) -> str:
+    """What people call the job: by the workload that they made."""
+    return f"{job.namespace}/{job.workload.partition('/')[2] or job.name}"
 
 
 def print_waiters(answer: Waiters) -> None:
@@ -58,7 +64,7 @@ def print_waiters(answer: Waiters) -> None:
         _line(_headline(group), style="bold")
         for job in group.examples:
             never = " (never, as things are)" if job.verdict == "never" else ""
-            _line(f"{job.namespace}/{job.name}{never}: {job.sentence}", indent=2)
+            _line(f"{_name(job)}{never}: {job.sentence}", indent=2)
         if group.count > len(group.examples):
             _line(f"and {group.count - len(group.examples)} more", indent=2)
     best = answer.unblocks_most

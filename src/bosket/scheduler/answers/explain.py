@@ -24,6 +24,7 @@ from bosket.scheduler.answers.job_table import job_rows
 from bosket.scheduler.answers.node_groups import node_groups
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import Start, Trial
+from bosket.scheduler.answers.workload_name import shown_names, workload_of
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
@@ -58,7 +59,8 @@ def find_job(cluster: Cluster, key: ObjectKey) -> ObjectKey:
         group = obj.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and obj.metadata.namespace == key.namespace and _is_owned(obj, key.name):
             return ObjectKey(key.namespace, group)
-    known = [each.key for each in cluster.objects(PodGroup)]
+    groups = [each for each in cluster.objects(PodGroup) if isinstance(each, PodGroup)]
+    known = [ObjectKey(group.namespace, name) for group, name in shown_names(groups).items()]
     elsewhere = [str(each) for each in known if each.name == key.name]
     close = elsewhere or difflib.get_close_matches(str(key), list(map(str, known)), 3, 0.5)
     hint = f"; there is {' and '.join(close)}" if close else ""
@@ -99,7 +101,9 @@ def explain(
         else ((), not waits)
     )
     return Explanation(
-        job=JobSummary(job.key.namespace, job.key.name, job.queue, job.priority, state),
+        job=JobSummary(
+            job.key.namespace, job.key.name, job.queue, job.priority, state, "/".join(workload_of(job.group))
+        ),
         verdict=verdict,
         sentence=answer.sentence,
         reason=answer.reason,
@@ -123,7 +127,7 @@ def explain_as_written(cluster: Cluster, key: ObjectKey) -> Explanation:
     if row is None:
         raise UnknownJob(f"pod group {key} isn't one of this scheduler's")
     return Explanation(
-        job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state),
+        job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state, row.workload),
         verdict=None,
         sentence=row.sentence or "the scheduler has written nothing about it",
         reason=Reason(row.reason, "order"),
@@ -171,15 +175,26 @@ def _answer(trial: Trial, verdict: Verdict) -> Answer:
     if verdict in ("next-cycle", "waiting-for-termination"):
         assert trial.start is not None
         return _starting(trial.start)
+    never = None
     if verdict == "never":
-        answer = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
-        if answer is not None:
-            return answer
+        never = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
     waiting = trial.waiting
     # What others get in their turns counts, too, where nobody can be evicted for the job.
     decisions = trial.whole if trial.start_alone is not None else trial.placing
     answer = Sentences(trial.snapshot, decisions).of(waiting) if waiting is not None else None
-    return answer or Answer(Reason("", "order"), "waits for its turn")
+    return chosen(never, answer) or Answer(Reason("", "order"), "waits for its turn")
+
+
+def chosen(never: Answer | None, now: Answer | None) -> Answer | None:
+    """Of why a job could never start and why it doesn't start now the first; where they are the same, that with the
+    amounts of now."""
+    if never is None or (now is not None and _is_same(now.reason, never.reason)):
+        return now
+    return never
+
+
+def _is_same(left: Reason, right: Reason) -> bool:
+    return (left.code, left.tier, left.resource, left.scope) == (right.code, right.tier, right.resource, right.scope)
 
 
 def answer_in_emptied(snapshot: Snapshot, decisions: Decisions, key: ObjectKey) -> Answer | None:

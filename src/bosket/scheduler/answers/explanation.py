@@ -25,6 +25,7 @@ class JobSummary(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     state: State
+    workload: str = ""  #: that owns the pod group, as Kind/name; the pod group's own name where nothing does
 
 
 class JobAhead(msgspec.Struct, frozen=True):
