@@ -13,7 +13,7 @@ from bosket.scheduler.answers.change import ObjectPatch
 from bosket.scheduler.answers.patching import Patching, creation, document
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.reason import TopologyUnusable
-from bosket.scheduler.plugins.predicates.references import required_config_maps
+from bosket.scheduler.plugins.predicates.unfit import required_config_maps
 
 
 def of_placement(trial: Trial) -> Iterator[Candidate]:
