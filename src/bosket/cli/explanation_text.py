@@ -9,7 +9,7 @@ from bosket.cli.output import is_terminal, stdout
 
 if TYPE_CHECKING:
     from bosket.scheduler.answers.explain_all import Example, Group, Waiters
-    from bosket.scheduler.answers.explanation import Change, Explanation, JobSummary
+    from bosket.scheduler.answers.explanation import Blocker, Change, Explanation, JobAhead, JobSummary
 
 _VERDICTS = {
     "never": "could not start even on an empty cluster",
@@ -48,7 +48,7 @@ def print_explanation(answer: Explanation) -> None:
     _changes(answer)
 
 
-def _name(job: JobSummary | Example) -> str:
+def _name(job: JobSummary | JobAhead | Blocker | Example) -> str:
     """What people call the job: by the workload that they made."""
     return f"{job.namespace}/{job.workload.partition('/')[2] or job.name}"
 
@@ -95,7 +95,7 @@ def _ahead(answer: Explanation) -> Iterator[str]:
         return
     yield f"it is number {position.in_queue} of {position.of} in queue {answer.job.queue}"
     for each in position.ahead:
-        yield f"{each.namespace}/{each.name}: {each.why}"
+        yield f"{_name(each)}: {each.why}"
     more = position.in_queue - 1 - len(position.ahead)
     if more > 0:
         yield f"and {more} more"
@@ -125,7 +125,7 @@ def _blockers(answer: Explanation) -> Iterator[str]:
     for each in answer.blockers:
         held = ", ".join(f"{amount:g} {_WORDS.get(name, name)}" for name, amount in each.resources.items())
         queue = f" (queue {each.queue})" if each.queue else ""
-        yield f"{each.namespace}/{each.name}{queue} holds {held or 'nothing'}; not evicted: {each.why_not_evicted}"
+        yield f"{_name(each)}{queue} holds {held or 'nothing'}; not evicted: {each.why_not_evicted}"
 
 
 _WORDS = {"gpu": "GPUs", "cpu": "CPU cores", "memory": "GiB"}

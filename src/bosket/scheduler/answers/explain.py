@@ -229,7 +229,10 @@ def _position(trial: Trial) -> Position | None:
     place = line.ahead_of(job)
     if place is None:
         return None
-    ahead = tuple(JobAhead(each.key.namespace, each.key.name, _why_ahead(each, job)) for each in waiting[:place])
+    ahead = tuple(
+        JobAhead(each.key.namespace, each.key.name, _why_ahead(each, job), "/".join(workload_of(each.group)))
+        for each in waiting[:place]
+    )
     return Position(place + 1, len(waiting), ahead[:MOST_AHEAD])
 
 

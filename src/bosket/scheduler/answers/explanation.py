@@ -34,6 +34,7 @@ class JobAhead(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     why: str
+    workload: str = ""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -70,6 +71,7 @@ class Blocker(msgspec.Struct, frozen=True):
     queue: str
     resources: dict[str, float]
     why_not_evicted: str
+    workload: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True):
