@@ -24,6 +24,7 @@ from bosket.api.kai import (
     QueueStatus,
 )
 from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.quantity import Quantity
 from bosket.api.time import format_time
 from bosket.services.queue.account import Accounts
 from bosket.services.queue.metrics import QueueMetrics
@@ -38,7 +39,7 @@ def queue(name: str, parent: str = "", **status: Any) -> Queue:
 
 
 def group(queue_name: str, gpus: int) -> PodGroup:
-    amounts = {"nvidia.com/gpu": str(gpus), "memory": f"{gpus}Gi"} if gpus else {}
+    amounts: dict[str, Quantity] = {"nvidia.com/gpu": str(gpus), "memory": f"{gpus}Gi"} if gpus else {}
     resources = PodGroupResourcesStatus(allocated=amounts, requested=amounts)
     return PodGroup(spec=PodGroupSpec(queue=queue_name), status=PodGroupStatus(resourcesStatus=resources))
 
@@ -173,7 +174,9 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=40))
 def test_sums_are_those_of_the_groups_that_there_are_whatever_happened_before(steps: list[Any]) -> None:
-    accounts, groups, queues = Accounts(), {}, {}
+    accounts = Accounts()
+    groups: dict[str, PodGroup | None] = {}
+    queues: dict[str, Queue | None] = {}
     for kind, name, where, amount in steps:
         if kind == "group":
             groups[name] = None if amount < 0 else group(where, amount)
@@ -184,8 +187,8 @@ def test_sums_are_those_of_the_groups_that_there_are_whatever_happened_before(st
     fresh = Accounts()
     for name, each in queues.items():
         fresh.put_queue(name, each)
-    for name, each in groups.items():
-        fresh.put_group(key(name), each)
+    for name, put in groups.items():
+        fresh.put_group(key(name), put)
     for name, each in queues.items():
         if each is not None:
             assert accounts.status(name, NOW) == fresh.status(name, NOW)

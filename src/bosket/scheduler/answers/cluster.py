@@ -45,6 +45,7 @@ class Cluster:
         self.configuration, self.missing = known_part(recorded.configuration)
         self.now = now if now is not None else recorded.now if recorded.now is not None else time.time()
         self.decides = 0  #: calls of `decide` so far
+        self._digest: str | None = None  # of the objects as they are
         self._shard = shard = recorded.parameters.partition_params or Partition()
         self._state = recorded.state(report)
         self._objects: dict[type[KubeObject], dict[ObjectKey, KubeObject]] = {
@@ -88,17 +89,19 @@ class Cluster:
     @contextmanager
     def replaced(self, after: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None]) -> Iterator[Snapshot]:
         """The snapshot with these objects instead, by kind and key; None removes one. Taken back at the end."""
-        before = {what: self.get(*what) for what in after}
+        before, digest = {what: self.get(*what) for what in after}, self._digest
         mix = self._state.pod_mix(self.now)
         try:
             self._put(after)
             yield self.snapshot()
         finally:
             self._put(before)
+            self._digest = digest
             # A pod that was tried would otherwise stay counted among the pods that this cluster sees.
             self._state.put_pod_mix(mix, self.now)
 
     def _put(self, objects: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None]) -> None:
+        self._digest = None
         # In the order of `LISTS`, because pods are judged by what else is there when they come.
         for kind in _LIST_OF:
             known = self._objects[kind]
@@ -122,6 +125,11 @@ class Cluster:
 
     def digest(self) -> str:
         """Digest of all that a decision depends on, apart from the time: equal digests, equal decisions."""
+        if self._digest is None:
+            self._digest = self._make_digest()
+        return self._digest
+
+    def _make_digest(self) -> str:
         digest = hashlib.sha256()
         digest.update(msgspec.json.encode(configuration_document(self.configuration), order="sorted"))
         digest.update(msgspec.json.encode(self.recorded.parameters, order="sorted"))

@@ -51,6 +51,7 @@ def _without_jobs(snapshot: Snapshot, jobs: frozenset[ObjectKey]) -> Snapshot:
         unsettled=tuple(job for job in snapshot.unsettled if job.key not in jobs),
         stale=tuple(job for job in snapshot.stale if job.key not in jobs),
         nominations=tuple(nomination for nomination in snapshot.nominations if nomination.job not in jobs),
+        reservations=tuple(each for each in snapshot.reservations if each.job not in jobs),
     )
 
 

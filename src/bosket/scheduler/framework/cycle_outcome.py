@@ -12,6 +12,7 @@ from bosket.scheduler.framework.operation import Tentative
 from bosket.scheduler.model.decisions import CANDIDATES, CycleStep, Eviction, Operation, StaleGang
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import JobReason, TopologyUnsatisfied
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
@@ -28,6 +29,7 @@ class CycleOutcome:
         self.stale: list[StaleGang] = []
         self.recovered: list[Job] = []
         self.passed_over: list[Job] = []
+        self.reservations: tuple[Reservation, ...] | None = None
         self.look_again_at = math.inf
         self.searches = SearchStatistics()
         #: statements of gangs that found victims but aren't served; visible to later jobs until `take_back`

@@ -32,6 +32,7 @@ from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import JobReason
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import PodClass, Task
 
@@ -392,6 +393,30 @@ class CapacityCheck(Protocol):
     """
 
     def __call__(self, job: JobState, requested: QueueAmounts) -> JobReason | None: ...
+
+
+class HeldNodes(NamedTuple):
+    """The nodes that a job may use beside what is held for others."""
+
+    kind: Hashable  #: equal for jobs that are kept from the same nodes, if their tasks are alike
+    on: Mask
+    objection: str  #: of the other nodes, for people
+
+
+class Reserver(Protocol):
+    """Holds nodes for jobs that are to start later.
+
+    Called for each job that is about to be placed, in simulations too; what is nominated for a job is its own all the
+    same. At most one plugin registers one, and the first counts.
+    """
+
+    def reserve(self) -> tuple[Reservation, ...]:
+        """The reservations of this cycle, in the order of their rights. Called once all plugins have opened."""
+        ...
+
+    def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
+        """What is held for others, as far as the job would be in their way; None where it may go anywhere."""
+        ...
 
 
 class ReasonBook:

@@ -23,6 +23,7 @@ from bosket.scheduler.framework.extension import (
     PlacementPlan,
     QueueOrder,
     ReclaimRight,
+    Reserver,
     ScenarioGenerator,
     ScenarioValidator,
     SubGroupKey,
@@ -98,6 +99,7 @@ class ExtensionPoints:
     preempt_filters: AllOf[VictimFilter] = field(default_factory=AllOf)
     reclaim_validators: AllOf[ScenarioValidator] = field(default_factory=AllOf)
     preempt_validators: AllOf[ScenarioValidator] = field(default_factory=AllOf)
+    reservers: FirstOpinion[Reserver] = field(default_factory=FirstOpinion)
     scenario_generators: InTurn[ScenarioGenerator] = field(default_factory=InTurn)
 
     def freeze(self) -> None:

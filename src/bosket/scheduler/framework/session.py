@@ -17,8 +17,9 @@ from bosket.scheduler.framework.class_view import ViewContext
 from bosket.scheduler.framework.class_views import ClassViews
 from bosket.scheduler.framework.cycle_outcome import CycleOutcome
 from bosket.scheduler.framework.eviction_limits import EvictionLimits
-from bosket.scheduler.framework.extension import ReasonBook
+from bosket.scheduler.framework.extension import HeldNodes, ReasonBook
 from bosket.scheduler.framework.extension_points import ExtensionPoints, Registrar
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.job_states import JobStates
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.orders import Orders
@@ -82,6 +83,11 @@ class Session(Registrar):
                 return objection
         return None
 
+    def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
+        """What is held for others that start later, as far as the job would be in their way."""
+        reservers = self.extensions.reservers
+        return reservers[0].held_from(job, tasks) if reservers else None
+
     def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether a pod of the class could start on the node now, without waiting for resources that are being
         released."""
@@ -123,6 +129,7 @@ class Session(Registrar):
             stale=tuple(outcome.stale),
             recovered=tuple(outcome.recovered),
             passed_over=tuple(outcome.passed_over),
+            reservations=outcome.reservations,
             look_again_at=outcome.look_again_at,
             queue_allocated=_by_queue(tree, self.queues.allocated),
             fair_share=_by_queue(tree, self.queues.fair_share),

@@ -1,4 +1,4 @@
-"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, and conditions and events."""
+"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, conditions and events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PIPELINED, STALE = "Pipelined", "StaleJob"
 
 
 class Applier:
-    """Carries decisions out. `apply` never waits: writes are made by workers in the background."""
+    """Carries decisions out. `apply` never waits for a write: workers write in the background."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Applier:
         self._searched_for: dict[ObjectKey, Job] = {}
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """What is decided from now on follows this configuration."""
+        """Uses the configuration for decisions from now on."""
         self._configuration = configuration
         self._searched_for = {}
 
@@ -92,7 +92,7 @@ class Applier:
             group.create_task(self._memory.run())
 
     def start_anew(self) -> None:
-        """Before `run`: what an earlier run left undone is no longer meant."""
+        """Called before `run`: drops what an earlier run left undone."""
         self._evictor.start_anew()
         self._memory.start_anew()
         self._searched_for = {}
@@ -100,15 +100,15 @@ class Applier:
         self._fair_shares.start_anew()
 
     async def restore(self) -> None:
-        """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
-        another leader, and goes on with its evictions."""
+        """Called before the first cycle, once all objects are in the state: restores the memory of an earlier run or
+        leader, and continues its evictions."""
         self._evictor.evict(await self._memory.restore())
 
     async def apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool = True) -> None:
-        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
+        """Carries decisions out. A step that raises is logged and skipped; a later cycle decides again.
 
-        Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
-        `tried_all`: False where jobs wait that weren't tried; the last report on them stays.
+        Works in slices. Pods that changed during a pause aren't bound, nor is the rest of their gang. `tried_all`:
+        False where some waiting jobs weren't tried; their last report stays.
         """
         self._slices.begin()
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
@@ -161,7 +161,8 @@ class Applier:
         return searched is job or (searched is not None and _pending_pods(searched) == _pending_pods(job))
 
     async def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        # What is remembered is written before anybody goes: all of it must be known before the first eviction is.
+        # The memory is written before the first eviction: if this process dies in between, the next one must know for
+        # which job the pods were evicted.
         self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
         self._memory.changed()
         for _, group in groupby(decisions.lasting_evictions, key=_for_whom):
@@ -175,7 +176,7 @@ class Applier:
             self._try(f"the condition of pod group {waiting.job.key}", self._reports.report, waiting)
 
     def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """One step, which must not keep the others from being taken."""
+        """Runs one step; an exception is logged and counted and does not stop the other steps."""
         try:
             do(*args, **kwargs)
         except Exception:
@@ -183,7 +184,7 @@ class Applier:
             self._failed()
 
     def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """A write for each job that starts, which only a minimum run time makes worth its while."""
+        """Annotates jobs that start. Written only where a minimum run time is configured, because each is a write."""
         mattered, self._starts_matter = self._starts_matter, is_in_force(snapshot, self._configuration)
         if self._starts_matter and not mattered:
             self._notes.write_kept()
@@ -194,7 +195,7 @@ class Applier:
                 note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
 
     def _report_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
-        """Once, and again only when it is another node."""
+        """Sends an event for each newly pipelined pod, and again when its node changes."""
         for key, each in self._pipelined.items():
             self._status.forget(("Pod", key))
             if key not in before or before[key].node != each.node:
@@ -214,7 +215,7 @@ class Applier:
         if stale.job.history.stale_since is None:
             self._notes.write(stale.job.group, STALE_SINCE_ANNOTATION, stamp(stale.since))
         elif self._staleness.get(key) == text:
-            return  # said already
+            return  # the event was sent before
 
         async def write() -> None:
             self._staleness[key] = text
@@ -228,12 +229,12 @@ def _job_key(bind: Bind) -> ObjectKey:
 
 
 def _for_whom(eviction: Eviction) -> tuple[str, ObjectKey]:
-    """Evictions that are carried out together."""
+    """Evictions with equal keys are carried out as one batch."""
     return eviction.action, (eviction.preemptor or eviction.job).key
 
 
 def _pipelined_pods(decisions: Decisions) -> dict[ObjectKey, Pipeline]:
-    """By pod. Of those who only move, the pod itself isn't pipelined."""
+    """Pipelined pods by key, without pods that only move: these still run."""
     return {
         each.task.key: each
         for each in decisions.outcome.values()
@@ -246,7 +247,7 @@ def _pending_pods(job: Job) -> frozenset[str]:
 
 
 def _staleness(stale: StaleGang) -> str:
-    """KAI's sentence, and why nothing happens though it should."""
+    """KAI's sentence about a stale gang, and why it isn't evicted yet."""
     sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in stale.job.pod_sets]
     needed = sum(each.min_available for each, _ in sets)
     text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"

@@ -14,6 +14,7 @@ from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, R
 from bosket.scheduler.model.cause import LOST, Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import EvictionRefused, JobReason, in_words
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -130,6 +131,8 @@ class Decisions:
     #: gangs that got nothing, and kept others from having it in this cycle, or for which KAI's estimates saw no room:
     #: that may happen once, and not again
     passed_over: tuple[Job, ...] = ()
+    #: nodes that are held from now on for jobs that start later; None: nothing was decided about that
+    reservations: tuple[Reservation, ...] | None = None
     look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
     queue_allocated: Mapping[str, QueueAmounts] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from bosket.scheduler.model.numa import NumaZones
 from bosket.scheduler.model.pod_affinity import AffinityTerm, MatchKey, PodSelector
 from bosket.scheduler.model.pod_mix import NO_MIX, PodMix
 from bosket.scheduler.model.queue import QueueTree
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
@@ -68,6 +69,7 @@ class Snapshot:
     denied: Mapping[ObjectKey, str] = field(default_factory=dict)  #: jobs that may not use their queue, with the reason
     disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
     nominations: tuple[Nomination, ...] = ()  #: nodes that earlier cycles freed for jobs, the oldest first
+    reservations: tuple[Reservation, ...] = ()  #: nodes held for jobs that start later, in the order of their rights
     preempted_by: PreemptedBy = field(default_factory=dict)  #: by which jobs a job was preempted in recent cycles
     #: gangs that got nothing in a recent cycle though it was held open for them, or that KAI's estimates refused:
     #: `CycleOutcome.ignores_estimates` says so, and what really fits decides for them

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
+from bosket.scheduler.plugins.backfill import Backfill
 from bosket.scheduler.plugins.dynamicresources import DynamicResources
 from bosket.scheduler.plugins.elastic import Elastic
 from bosket.scheduler.plugins.gpupack import GpuPack
@@ -31,6 +32,7 @@ from bosket.scheduler.plugins.taskorder import TaskOrder
 from bosket.scheduler.plugins.topology import Topology
 
 BUILT_IN: Mapping[str, PluginFactory] = {
+    "backfill": Backfill,
     "dynamicresources": DynamicResources,
     "elastic": Elastic,
     "gpupack": GpuPack,

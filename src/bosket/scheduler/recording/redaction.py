@@ -66,6 +66,7 @@ LEFT_OUT_ANNOTATIONS: Final = frozenset({keys.TOP_OWNER_ANNOTATION})
 
 #: Fields of a pod's spec that decisions may rest on. Containers and volumes are kept in part.
 SPEC_FIELDS: Final = (
+    "activeDeadlineSeconds",
     "affinity",
     "hostNetwork",
     "nodeName",

@@ -1,4 +1,4 @@
-"""Which ConfigMaps exist; what is in them is nobody's business here, and may be large."""
+"""ConfigMaps: the names of existing ConfigMaps; their contents are never kept, because they may be large."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ConfigMaps:
         self._keys: Shared[ObjectKey, None] = Shared()
 
     def put(self, config_map: KubeObject) -> None:
-        """Any object with the metadata of a ConfigMap will do."""
+        """Takes any object with the metadata of a ConfigMap."""
         if config_map.key not in self._keys:
             self._keys.put(config_map.key, None)
             self._dirty.other = True
@@ -31,5 +31,5 @@ class ConfigMaps:
         return self._keys.freeze()
 
     def objects(self) -> Iterator[ConfigMap]:
-        """One without contents for each."""
+        """ConfigMaps without contents."""
         return (ConfigMap(metadata=ObjectMeta(namespace=key.namespace, name=key.name)) for key in self._keys.freeze())

@@ -6,13 +6,15 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.reservation import Reservation
 
 
 class Commitments(msgspec.Struct, frozen=True):
-    """Own decisions that aren't all visible in the cluster yet."""
+    """Own decisions that the cluster may not show yet."""
 
     evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
     refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
     #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
     preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")
+    reservations: tuple[Reservation, ...] = ()

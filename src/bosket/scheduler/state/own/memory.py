@@ -15,12 +15,13 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.reservation import Reservation
 
-#: Another number means another meaning of the fields: such a memory is not read.
+#: The version of the format; a memory of another version is not read.
 VERSION: Final = 1
 #: A ConfigMap holds 1 MiB, and base64 makes four bytes of three.
 MOST_BYTES: Final = 640 * 1024
-#: What a compressed memory may unfold to.
+#: The maximum size after decompression.
 _MOST_PLAIN_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -72,6 +73,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     version: int = VERSION
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")  #: the oldest first
+    reservations: tuple[Reservation, ...] = ()
     evictions: tuple[KeptEviction, ...] = ()
     refusals: tuple[KeptBackoff, ...] = ()  #: of evictions
     backoffs: tuple[KeptBackoff, ...] = msgspec.field(default=(), name="holds")  #: of pods whose binding failed
@@ -82,7 +84,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def summary(self) -> str:
-        """How much is remembered, for people."""
+        """How much is remembered, as text for people."""
         return (
             f"{len(self.nominations)} claims, {len(self.evictions)} evictions under way, "
             f"{len(self.preemptions)} preemptions, {len(self.refusals)} refused evictions, "

@@ -38,6 +38,7 @@ class Figures(msgspec.Struct, frozen=True):
     makespan_hours: float
     use: float  #: part of all GPU hours, until the last job ended, in which a GPU was held
     wait_hours: dict[str, Waits]
+    delayed_reservations: int  #: jobs that started later than was reserved for them
     never_started: int
     decisions: int
     cpu_s: float
@@ -59,6 +60,7 @@ def figures(outcome: Outcome, *, policy: str, gpus: int, cpu_seconds: float) -> 
         makespan_hours=round(makespan / HOUR, 2),
         use=round(held / (gpus * makespan), 4) if makespan else 0.0,
         wait_hours=waits,
+        delayed_reservations=outcome.delayed_reservations,
         never_started=len(outcome.never_started),
         decisions=outcome.decisions,
         cpu_s=round(cpu_seconds, 1),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -48,6 +49,13 @@ class Outcome:
     runs: list[Run] = field(default_factory=list)  #: in the order in which jobs started
     never_started: list[TraceJob] = field(default_factory=list)
     decisions: int = 0  #: how often the scheduler decided
+    #: by name of the job: the earliest start that was ever reserved for it
+    reserved: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def delayed_reservations(self) -> int:
+        """Jobs that started later than was reserved for them."""
+        return sum(run.started > self.reserved.get(run.job.name, run.started) + 1e-3 for run in self.runs)
 
 
 def replay(
@@ -71,6 +79,7 @@ class _Replay:
         self._running: dict[str, tuple[PodGroup, list[Pod]]] = {}
         self._ends: list[tuple[float, int, str]] = []
         self._number = itertools.count()
+        self._look_again_at = math.inf
         begin = jobs[0].arrival if jobs else 0.0
         for each in (*shape.nodes(), *shape.topologies(), *shape.queues(list(jobs), begin)):
             self._state.put(each)
@@ -92,12 +101,14 @@ class _Replay:
         return self._outcome
 
     def _events(self) -> Iterator[tuple[float, list[TraceJob], list[str]]]:
-        """Each moment at which jobs arrive or end. Ends are added while the caller goes through them."""
+        """Each moment at which jobs arrive or end, or at which the scheduler asked to look again. The caller adds ends
+        while it goes through them."""
         at = 0
-        while at < len(self._jobs) or self._ends:
+        while at < len(self._jobs) or self._ends or (self._waiting and self._look_again_at < math.inf):
             now = min(
-                self._jobs[at].arrival if at < len(self._jobs) else float("inf"),
-                self._ends[0][0] if self._ends else float("inf"),
+                self._jobs[at].arrival if at < len(self._jobs) else math.inf,
+                self._ends[0][0] if self._ends else math.inf,
+                self._look_again_at if self._waiting else math.inf,
             )
             ends: list[str] = []
             while self._ends and self._ends[0][0] <= now:
@@ -126,6 +137,10 @@ class _Replay:
         decisions = decide(snapshot, self._configuration)
         self._outcome.decisions += 1
         self._state.remember(decisions, now)
+        self._look_again_at = decisions.look_again_at if decisions.look_again_at > now else math.inf
+        for each in decisions.reservations or ():
+            reserved = self._outcome.reserved
+            reserved[each.job.name] = min(each.start, reserved.get(each.job.name, math.inf))
         return self._start(decisions, now)
 
     def _start(self, decisions: Decisions, now: float) -> bool:
