@@ -25,7 +25,6 @@ from bosket.api.kai import (
 )
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.api.quantity import Quantity
-from bosket.api.quantity import Quantity
 from bosket.api.time import format_time
 from bosket.services.queue.account import Accounts
 from bosket.services.queue.metrics import QueueMetrics
