@@ -26,12 +26,12 @@ _FIRST = (GPU, CPU, MEMORY)
 class ClassRoom:
     """What is there for pods of one class, on the nodes that may take them by labels, taints and conditions."""
 
-    def __init__(self, pod_class: PodClass, nodes: int, allowed: Mask, table: _Amounts) -> None:
-        self.nodes = nodes  #: of the cluster
+    def __init__(self, pod_class: PodClass, allowed: Mask, table: _Amounts) -> None:
+        self.nodes = len(allowed)  #: of the cluster
         self.allowed = int(allowed.sum())
-        needs = [(place, asked(pod_class, place)) for place, _ in pod_class.holds if place != PODS]
+        needs = [(place, asked(pod_class, place, table.device_mib)) for place, _ in pod_class.holds if place != PODS]
         if pod_class.share is not None:
-            needs.append((GPU, asked(pod_class, GPU)))
+            needs.append((GPU, asked(pod_class, GPU, table.device_mib)))
         self._amounts: dict[int, float] = dict(needs)
         places: list[int] = [*self._amounts, PODS]
         wanted = np.array([*self._amounts.values(), 1.0])
@@ -87,7 +87,7 @@ class FreeRoom:
             if self._amounts is None:
                 self._amounts = _Amounts(self._snapshot, self._decisions)
             allowed: Mask = self._by_node.codes(pod_class, EVERYWHERE) == 0
-            found = self._rooms[pod_class] = ClassRoom(pod_class, len(self._snapshot.nodes), allowed, self._amounts)
+            found = self._rooms[pod_class] = ClassRoom(pod_class, allowed, self._amounts)
         return found
 
 
@@ -97,6 +97,7 @@ class _Amounts:
     def __init__(self, snapshot: Snapshot, decisions: Decisions) -> None:
         table = snapshot.nodes
         ledger = NodeLedger(table)
+        self.device_mib = table.devices.largest
         self.allocatable: Amounts2D = table.allocatable
         self.before: Amounts2D = ledger.free().copy()
         self.before[GPU] = ledger.free_gpus()
@@ -109,7 +110,7 @@ class _Amounts:
             for place, amount in task.pod_class.holds:
                 self.after[place, row] += sign * amount
             if task.pod_class.share is not None:
-                self.after[GPU, row] += sign * asked(task.pod_class, GPU)
+                self.after[GPU, row] += sign * asked(task.pod_class, GPU, self.device_mib)
 
 
 def _slots(amounts: Amounts2D, wanted: np.ndarray) -> int:

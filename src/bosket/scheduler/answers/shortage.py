@@ -25,6 +25,7 @@ from bosket.scheduler.model.reason import (
 )
 from bosket.scheduler.model.resource import MEMORY, NOTHING, PODS, QUEUE_RESOURCES
 from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import PodClass
 
 #: Amounts that differ by less are equal: sums of parts of GPUs.
 ROUNDING: Final = 1e-6
@@ -38,7 +39,7 @@ class Shortage:
 
     def __init__(self, snapshot: Snapshot, decisions: Decisions, room: FreeRoom, job: Job) -> None:
         self._snapshot, self._decisions, self._room, self._job = snapshot, decisions, room, job
-        self.demand: Demand = demand_of(job, decisions.outcome)
+        self.demand: Demand = demand_of(job, decisions.outcome, snapshot.nodes.devices.largest)
 
     @property
     def lasts(self) -> bool:
@@ -121,7 +122,7 @@ class Shortage:
         names = self._snapshot.resource_names
         for pod_class in self.demand.classes:
             for place, _ in pod_class.holds:
-                amount = asked(pod_class, place)
+                amount = self._asked(pod_class, place)
                 largest = float(self._snapshot.nodes.allocatable[place].max(initial=0.0))
                 if place == PODS or amount <= largest:
                     continue
@@ -141,23 +142,26 @@ class Shortage:
     def _reason(self, place: int, *, have: float, scope: str, limit: float | None = None) -> Reason:
         word = WORDS.get(place) or self._snapshot.resource_names[place]
         need = self.demand.amount(place) / UNITS.get(place, 1.0)
-        return Reason(POD_SCHEDULING_ERRORS, "nodes", word, need, have, limit, scope)
+        return Reason(POD_SCHEDULING_ERRORS, "nodes", word, need or None, have, limit, scope)
 
     def _need(self, place: int, room: ClassRoom) -> str:
         """`32 GPUs on 4 nodes` where each pod needs a node of its own, `12 GPUs in 6 pods` where it doesn't."""
         text, count = shown(place, self.demand.amount(place), self._snapshot.resource_names), len(self.demand.tasks)
         if place == PODS:
             return text
-        smallest = min(asked(pod_class, place) for pod_class in self.demand.classes)
+        smallest = min(self._asked(pod_class, place) for pod_class in self.demand.classes)
         if room.allowed and smallest * 2 > room.largest(place):
             return f"{text} on one node" if count == 1 else f"{text} on {count} nodes"
         return text if count == 1 else f"{text} in {count} pods"
+
+    def _asked(self, pod_class: PodClass, place: int) -> float:
+        return asked(pod_class, place, self.demand.device_mib)
 
     def _amount(self, place: int, amount: float) -> str:
         return shown(place, amount, self._snapshot.resource_names, unit=False)
 
     def _largest_pod(self, place: int) -> float:
-        return max(asked(pod_class, place) for pod_class in self.demand.classes)
+        return max(self._asked(pod_class, place) for pod_class in self.demand.classes)
 
     # The queue
 
