@@ -23,7 +23,7 @@ from bosket.scheduler.model.reason import (
     Scarcity,
     TopologyUnsatisfied,
 )
-from bosket.scheduler.model.resource import MEMORY, NOTHING, PODS, QUEUE_RESOURCES
+from bosket.scheduler.model.resource import GPU, MEMORY, NOTHING, PODS, QUEUE_RESOURCES
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
 
@@ -67,6 +67,8 @@ class Shortage:
         room = self._room.of(pod_class)
         if not room.nodes:
             return Told(Reason(POD_SCHEDULING_ERRORS, "nodes", scope="cluster"), ("the cluster has no nodes",))
+        if (too_large := self._larger_than_a_gpu(pod_class)) is not None:
+            return too_large
         if objections and not (room.allowed and may_fit):
             return self._refused(room, room.scarcest(self.demand.classes[pod_class]), objections)
         return self._short(room, self.demand.classes[pod_class], objections)
@@ -117,6 +119,16 @@ class Shortage:
             there = f"what is free goes to {takers[0]}{more}, whose turn is earlier"
         return Told(reason, (needs, there, out, standing), in_line=True)
 
+    def _larger_than_a_gpu(self, pod_class: PodClass) -> Told | None:
+        """A pod that asks for more memory of a GPU than any GPU has; None for others."""
+        share, largest = pod_class.share, self.demand.device_mib
+        if share is None or largest is None or share.memory_mib <= largest:
+            return None
+        reason = Reason(
+            POD_SCHEDULING_ERRORS, "nodes", "gpu-memory", float(share.memory_mib), limit=float(largest), scope="node"
+        )
+        return Told(reason, (f"needs {share.memory_mib} MiB of a GPU's memory", f"the largest GPU has {largest} MiB"))
+
     def _unfit(self, because: PodUnfit) -> Told:
         """No node would do: the request is larger than any, or an object that it refers to is missing."""
         names = self._snapshot.resource_names
@@ -132,8 +144,10 @@ class Shortage:
                     self._reason(place, have=free / unit, limit=largest / unit, scope="node"),
                     (f"needs {shown(place, amount, names)} on one node", have),
                 )
+        # KAI's heading, and then a line for each check that fails, with the name of the check.
         lines = because.text.splitlines()
-        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), (" ".join(lines[1:] or lines).strip().rstrip("."),))
+        texts = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line] or lines
+        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(texts))
 
     def _takers(self) -> list[ObjectKey]:
         """Other jobs that this cycle gave places to."""
@@ -149,10 +163,20 @@ class Shortage:
         text, count = shown(place, self.demand.amount(place), self._snapshot.resource_names), len(self.demand.tasks)
         if place == PODS:
             return text
+        if place == GPU and (memory := self._gpu_memory()):
+            text = f"{memory} ({text})"
+        if count == 1:
+            return text if number(self.demand.amount(place) / UNITS.get(place, 1.0)) == "1" else f"{text} on one node"
         smallest = min(self._asked(pod_class, place) for pod_class in self.demand.classes)
         if room.allowed and smallest * 2 > room.largest(place):
-            return f"{text} on one node" if count == 1 else f"{text} on {count} nodes"
-        return text if count == 1 else f"{text} in {count} pods"
+            return f"{text} on {count} nodes"
+        return f"{text} in {count} pods"
+
+    def _gpu_memory(self) -> str:
+        """What is asked for of GPUs' memory; empty where it isn't memory that is asked for."""
+        shares = [pod_class.share for pod_class in self.demand.classes for _ in range(self.demand.classes[pod_class])]
+        mib = sum(each.memory_mib * each.devices for each in shares if each is not None)
+        return f"{mib} MiB of GPU memory" if mib else ""
 
     def _asked(self, pod_class: PodClass, place: int) -> float:
         return asked(pod_class, place, self.demand.device_mib)
