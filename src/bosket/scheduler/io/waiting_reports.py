@@ -39,6 +39,10 @@ UNSCHEDULABLE = "Unschedulable"
 #: After a cycle that changed something, sentences are compared with what is written no sooner than that.
 RENEWAL_SECONDS = 10.0
 
+#: Sentences that are written within so short a time share what they are made of. It is less than a report waits before
+#: it is written, so that they know the job.
+SHARED_SECONDS = 0.8 * DELAY_SECONDS
+
 _Kind = tuple[str, str]  #: code and tier of a reason: what an answer is about, its numbers apart
 
 
@@ -54,7 +58,8 @@ class WaitingReports:
         self._reported: dict[ObjectKey, Waiting] = {}
         self._kinds: dict[ObjectKey, _Kind] = {}  # of the sentences that were written last
         self._decided: tuple[Snapshot, Decisions] | None = None
-        self._sentences: Sentences | None = None  # about what was decided
+        self._sentences: Sentences | None = None  # about what was decided when they were made
+        self._made_at = 0.0
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -74,7 +79,7 @@ class WaitingReports:
 
     def decided(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Sentences are about this from now on."""
-        self._decided, self._sentences = (snapshot, decisions), None
+        self._decided = snapshot, decisions
         if self._reported:
             self._changed.set()
 
@@ -128,8 +133,9 @@ class WaitingReports:
         """As things stand after the last cycle. A report goes out without its sentence rather than not at all."""
         if self._decided is None:
             return None
-        if self._sentences is None:
-            self._sentences = Sentences(*self._decided)
+        now = self._clock.monotonic()
+        if self._sentences is None or now - self._made_at > SHARED_SECONDS:
+            self._sentences, self._made_at = Sentences(*self._decided), now
         try:
             return self._sentences.of(waiting)
         except Exception:
