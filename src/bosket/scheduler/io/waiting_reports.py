@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from collections.abc import Callable, Collection
 
 from bosket.api.core import Pod, PodCondition
@@ -169,11 +168,9 @@ class WaitingReports:
             is_other_reason = self._kinds.setdefault(key, kind) != kind
             if is_other_reason:
                 for task in self._reported_pods(waiting):
-                    self._write_on_pod(waiting, task, about=kind)
-            number = str(zlib.crc32(answer.sentence.encode()))  # another number alone, as `StatusWriter` sees it
-            about = kind if is_other_reason else (number,)
+                    self._write_on_pod(waiting, task, numbers_only=False)
             delay = DELAY_SECONDS + renewed / NUMBERS_PER_SECOND
-            self._write_on_group(waiting, group, about=about, loud=is_other_reason, delay_seconds=delay)
+            self._write_on_group(waiting, group, numbers_only=not is_other_reason, delay_seconds=delay)
             renewed += 1
 
     # Writes
@@ -198,9 +195,9 @@ class WaitingReports:
                 return
         self._write_on_pod(waiting, task)
 
-    def _write_on_pod(self, waiting: Waiting, task: Task, about: tuple[str, ...] = ()) -> None:
-        """`about`: what is to be said beside KAI's text."""
-        latest = self._state.task(task.key) if about else None
+    def _write_on_pod(self, waiting: Waiting, task: Task, *, numbers_only: bool | None = None) -> None:
+        """`numbers_only`: of a sentence that is renewed, whether its numbers alone differ."""
+        latest = self._state.task(task.key) if numbers_only is not None else None
         pod, text = latest.pod if latest is not None else task.pod, _about_pod(waiting, task)
 
         async def write() -> None:
@@ -217,7 +214,9 @@ class WaitingReports:
             )  # fmt: skip
             self._events.event(pod, "Warning", UNSCHEDULABLE, message)
 
-        self._status.submit(("Pod", task.key), PendingWrite((text, *about), write, self._report_again(waiting.job)))
+        self._status.submit(
+            ("Pod", task.key), PendingWrite((text,), write, self._report_again(waiting.job), numbers_only)
+        )
 
     def _send_group_event(self, waiting: Waiting, reason: str) -> None:
         job, text = waiting.job, waiting.text
@@ -239,11 +238,10 @@ class WaitingReports:
         waiting: Waiting,
         group: PodGroup,
         *,
-        about: tuple[str, ...] = (),
-        loud: bool = True,
+        numbers_only: bool | None = None,
         delay_seconds: float = DELAY_SECONDS,
     ) -> None:
-        """`about`: what is to be said beside KAI's texts; `loud`: with an event."""
+        """`numbers_only`: of a sentence that is renewed, whether its numbers alone differ; then there is no event."""
         conditions = group.status.schedulingConditions
         codes = [each for each in waiting.reasons if each.code]
 
@@ -260,11 +258,11 @@ class WaitingReports:
                 transitionID=str(_last_transition(conditions) + 1),
             )
             await self._write_conditions(group, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
-            if loud:
+            if not numbers_only:
                 self._events.event(group, "Normal", UNSCHEDULABLE, message)
 
-        content = (*(each.code for each in waiting.reasons), waiting.text, *about)
-        pending = PendingWrite(content, write, self._report_again(waiting.job))
+        content = (*(each.code for each in waiting.reasons), waiting.text)
+        pending = PendingWrite(content, write, self._report_again(waiting.job), numbers_only)
         self._status.submit(("PodGroup", waiting.job.key), pending, delay_seconds=delay_seconds)
 
     async def _write_conditions(self, group: PodGroup, conditions: tuple[SchedulingCondition, ...]) -> None:
