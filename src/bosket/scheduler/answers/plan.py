@@ -34,8 +34,9 @@ Verdict = Literal["never", "not-now", "waiting-for-termination"]
 STARTS, WAITS, NEVER, STARTS_BY_EVICTING = 0, 2, 3, 4
 #: So many jobs are proved never to start, beside those that the question is about: each proof is a cycle.
 MOST_PROOFS: Final = 20
-#: More cycles nobody waits for.
-MOST_CYCLES: Final = 1000
+#: Where nothing but time would change anything, so much of it is let pass, and so often in a row.
+MOST_WAIT_SECONDS: Final = 3600.0
+MOST_IDLE: Final = 5
 
 
 class Place(NamedTuple):
@@ -53,6 +54,7 @@ class Start:
     pods: Mapping[str, Place]  #: by name
     when: When
     cycle: int  #: the first is 1
+    seconds: float  #: of virtual time, after which it is decided
     anyway: bool = False  #: whether it would start without the changes, too
 
     @property
@@ -86,6 +88,7 @@ class Evicted:
     for_whom: str  #: the job that takes the room, or the drain; empty where it goes on its own account
     action: str
     cycle: int
+    seconds: float  #: of virtual time, after which it is decided
     moves: Mapping[str, tuple[str, str]] = field(default_factory=dict)  #: pod → (from, to) of those that start anew
     lost_gpu_hours: float = 0.0
     anyway: bool = False
@@ -205,23 +208,35 @@ class _Course:
 def _follow(cluster: VirtualCluster, cycles: int) -> _Course:
     starts: dict[ObjectKey, Start] = {}
     evicts: list[Evicted] = []
-    first = _usage(cluster.snapshot())
-    number = 0
+    first, began = _usage(cluster.snapshot()), cluster.now
+    number = idle = 0
     while True:
         number += 1
         snapshot, decisions = cluster.cycle()
         evictions = decisions.lasting_evictions
-        evicts += _evicted(evictions, number)
+        seconds = cluster.now - began
+        evicts += _evicted(evictions, number, seconds)
         helped = {each.preemptor.key for each in evictions if each.preemptor is not None}
-        _add_starts(starts, decisions, helped, number)
-        changed = cluster.carry_out(decisions)
-        if number >= cycles or not changed:
+        _add_starts(starts, decisions, helped, cycle=number, seconds=seconds)
+        if cluster.carry_out(decisions):
+            idle = 0
+        elif decisions.look_again_at > cluster.now + MOST_WAIT_SECONDS or idle == MOST_IDLE:
+            break
+        else:
+            idle += 1
+            cluster.wait_until(decisions.look_again_at)
+        if number >= cycles:
             break
     return _Course(starts, evicts, snapshot, decisions, first, cluster.snapshot(), number)
 
 
 def _add_starts(
-    starts: dict[ObjectKey, Start], decisions: Decisions, helped: Collection[ObjectKey], cycle: int
+    starts: dict[ObjectKey, Start],
+    decisions: Decisions,
+    helped: Collection[ObjectKey],
+    *,
+    cycle: int,
+    seconds: float,
 ) -> None:
     """Jobs whose pods are bound in this cycle, or get a place that is freed for them."""
     found: dict[ObjectKey, dict[str, Place]] = {}
@@ -239,10 +254,13 @@ def _add_starts(
     for job, pods in found.items():
         known = starts.get(job)
         when: When = "after-evictions" if job in pipelined else "now" if cycle == 1 else "later"
-        starts[job] = Start(job, pods, when, cycle) if known is None else replace(known, pods={**known.pods, **pods})
+        if known is None:
+            starts[job] = Start(job, pods, when, cycle, seconds)
+        else:
+            starts[job] = replace(known, pods={**known.pods, **pods})
 
 
-def _evicted(evictions: Iterable[Eviction], cycle: int) -> list[Evicted]:
+def _evicted(evictions: Iterable[Eviction], cycle: int, seconds: float) -> list[Evicted]:
     groups: dict[tuple[ObjectKey, ObjectKey | None, str], list[Eviction]] = {}
     for each in evictions:
         preemptor = each.preemptor.key if each.preemptor is not None else None
@@ -254,6 +272,7 @@ def _evicted(evictions: Iterable[Eviction], cycle: int) -> list[Evicted]:
             str(preemptor) if preemptor is not None else "",
             action,
             cycle,
+            seconds,
             {each.task.key.name: (each.node, each.moves_to) for each in batch if each.moves_to},
             sum(each.lost_gpu_hours for each in batch),
         )
@@ -281,7 +300,8 @@ def _drain_evictions(cluster: Cluster, drained: Iterable[Drained]) -> list[Evict
         for pod in each.evicted:
             groups.setdefault(jobs.get(pod.key, pod.key), []).append(pod.metadata.name)
         found += [
-            Evicted(job, tuple(pods), f"drain of {', '.join(each.nodes)}", "drain", 0) for job, pods in groups.items()
+            Evicted(job, tuple(pods), f"drain of {', '.join(each.nodes)}", "drain", 0, 0.0)
+            for job, pods in groups.items()
         ]
     return found
 

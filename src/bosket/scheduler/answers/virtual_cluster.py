@@ -80,6 +80,10 @@ class VirtualCluster:
         snapshot = self.snapshot()
         return snapshot, decide(snapshot, self._configuration)
 
+    def wait_until(self, moment: float) -> None:
+        """Lets time pass in which nothing happens."""
+        self.now = max(self.now, moment)
+
     def carry_out(self, decisions: Decisions) -> bool:
         """Binds and evicts as decided, and lets the time pass that it takes; whether anything changed."""
         with gc_paused():
