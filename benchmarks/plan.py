@@ -189,10 +189,11 @@ async def _plan(cluster: Cluster, asked: Question) -> Outcome:
     plan = make_plan(
         cluster, draft, drained=drained, subjects=submission.jobs, workloads=submission.workloads, cycles=CYCLES
     )
-    nodes = {pod.metadata.name: "" for pod in draft.objects(Pod) if pod.metadata.namespace == NAMESPACE}
+    pods = (*draft.objects(Pod), *draft.gone)
+    nodes = {pod.metadata.name: "" for pod in pods if pod.metadata.namespace == NAMESPACE}
     for placed in plan.placed.values():
         nodes |= placed
-    return _outcome(nodes, [pod for each in plan.evicts for pod in each.pods])
+    return _outcome(nodes, [pod for each in plan.evicts if each.job.namespace == NAMESPACE for pod in each.pods])
 
 
 async def _do(client: Client, asked: Question, of: Scene, now: float) -> None:

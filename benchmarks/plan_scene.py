@@ -131,6 +131,7 @@ def _template(labels: dict[str, str], spec: Manifest, gpus: int, annotations: di
     limits = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     container = {"name": "main", "image": "busybox", "resources": {"limits": limits}}
     return {
-        "metadata": {"labels": labels, "annotations": annotations or {}},
+        # As containers that end in an orderly way: all pods of a workload are ending before the first is gone.
+        "metadata": {"labels": labels, "annotations": {"bosket.dev/stop-delay": "3s", **(annotations or {})}},
         "spec": {**spec, "schedulerName": "kai-scheduler", "containers": [container]},
     }
