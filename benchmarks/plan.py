@@ -189,7 +189,7 @@ async def _plan(cluster: Cluster, asked: Question) -> Outcome:
     plan = make_plan(
         cluster, draft, drained=drained, subjects=submission.jobs, workloads=submission.workloads, cycles=CYCLES
     )
-    pods = (*draft.objects(Pod), *draft.gone)
+    pods = (*(pod for pod in draft.objects(Pod) if pod.key not in draft.ending), *draft.gone)
     nodes = {pod.metadata.name: "" for pod in pods if pod.metadata.namespace == NAMESPACE}
     for placed in plan.placed.values():
         nodes |= placed
