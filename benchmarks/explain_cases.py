@@ -16,7 +16,12 @@ import msgspec
 
 from bosket.api.core import (
     Affinity,
+    ConfigMapEnvSource,
+    ContainerPort,
+    EnvFromSource,
+    Node,
     NodeAffinity,
+    NodeCondition,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -27,7 +32,7 @@ from bosket.api.core import (
     PodCondition,
     Volume,
 )
-from bosket.api.kai import PodGroup, SubGroup
+from bosket.api.kai import PodGroup, QueueResource, SubGroup
 from bosket.api.object import KubeObject, LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.scheduler.configuration.configuration import Configuration
@@ -65,7 +70,7 @@ class Case:
     objects: Objects
     verdict: str
     codes: frozenset[str]  #: any of them names the reason
-    tier: str
+    tiers: frozenset[str]
     key: ObjectKey = KEY
 
     @property
@@ -84,7 +89,7 @@ class Made:
     objects: Objects
     verdict: str
     codes: frozenset[str]
-    tier: str
+    tiers: frozenset[str]
 
 
 @dataclass
@@ -120,11 +125,17 @@ class Draw:
         return objects
 
 
-def _made(verdict: str, codes: str | Iterable[str], tier: str, *parts: KubeObject | Iterable[KubeObject]) -> Made:
+def _made(
+    verdict: str, codes: str | Iterable[str], tiers: str | Iterable[str], *parts: KubeObject | Iterable[KubeObject]
+) -> Made:
     objects: Objects = []
     for part in parts:
         objects += [part] if isinstance(part, KubeObject) else part
-    return Made(objects, verdict, frozenset([codes] if isinstance(codes, str) else codes), tier)
+    return Made(objects, verdict, _any(codes), _any(tiers))
+
+
+def _any(names: str | Iterable[str]) -> frozenset[str]:
+    return frozenset([names] if isinstance(names, str) else names)
 
 
 def _queues() -> Objects:
@@ -597,7 +608,168 @@ def gpu_memory_larger_than_any_device(draw: Draw) -> Made:
     nodes = [node(f"node-{number}", gpus=draw.gpus, gpu_memory=40_960) for number in range(draw.nodes)]
     group = pod_group(KEY.name, namespace=KEY.namespace, created=NOW - 60)
     asked = pod("asked-0", KEY.namespace).gpu_memory(draw.rng.choice((60_000, 80_000))).of_group(KEY.name).build()
-    return _made(NEVER, "PodSchedulingErrors", ("nodes"), _queues(), nodes, group, asked)
+    return _made(NEVER, "PodSchedulingErrors", "nodes", _queues(), nodes, group, asked)
+
+
+def larger_than_any_node_of_a_full_cluster(draw: Draw) -> Made:
+    asked = draw.asked(gpus=draw.gpus + draw.rng.randint(1, draw.gpus))
+    return _made(NEVER, "PodSchedulingErrors", "nodes", _queues(), draw.machines(), draw.filled(), asked)
+
+
+def larger_than_any_node_and_over_limit(draw: Draw) -> Made:
+    """Both keep it waiting; that it could never start is what counts."""
+    running = job("mine", gpus=draw.gpus, on="node-0", namespace="ml", created=NOW - 3600)
+    need = draw.gpus + draw.rng.randint(1, draw.gpus)
+    asked = draw.asked(gpus=need)
+    return _made(NEVER, "PodSchedulingErrors", "nodes", queue("q", limit=need), draw.machines(), running, asked)
+
+
+def no_node_has_the_resource(draw: Draw) -> Made:
+    group = pod_group(KEY.name, namespace=KEY.namespace, created=NOW - 60)
+    asked = pod("asked-0", KEY.namespace).gpu(1).asks("example.com/nic", "1").of_group(KEY.name).build()
+    return _made(NEVER, "PodSchedulingErrors", "nodes", _queues(), draw.machines(), group, asked)
+
+
+def config_map_missing(draw: Draw) -> Made:
+    source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
+    group = pod_group(KEY.name, namespace=KEY.namespace, created=NOW - 60)
+    asked = pod("asked-0", KEY.namespace).gpu(1).with_container(envFrom=(source,)).of_group(KEY.name).build()
+    return _made(NEVER, "PodSchedulingErrors", "spec", _queues(), draw.machines(), group, asked)
+
+
+def host_port_taken(draw: Draw) -> Made:
+    port = ContainerPort(containerPort=80, hostPort=8080)
+    objects: Objects = []
+    for number in range(draw.nodes):
+        other = pod(f"serves-{number}", "others").gpu(1).with_container(ports=(port,)).of_group(f"serves-{number}")
+        objects += [
+            pod_group(
+                f"serves-{number}",
+                queue="others",
+                namespace="others",
+                preemptibility="non-preemptible",
+                created=NOW - 7200,
+            ),
+            other.running_on(f"node-{number}").build(),
+        ]
+    group = pod_group(KEY.name, namespace=KEY.namespace, created=NOW - 60)
+    asked = pod("asked-0", KEY.namespace).gpu(1).with_container(ports=(port,)).of_group(KEY.name).build()
+    return _made(NOT_NOW, "PodSchedulingErrors", "nodes", _queues(), draw.machines(), objects, group, asked)
+
+
+def nodes_hold_no_more_pods(draw: Draw) -> Made:
+    nodes = [node(f"node-{number}", gpus=draw.gpus, pods=1) for number in range(draw.nodes)]
+    busy = [
+        each
+        for number in range(draw.nodes)
+        for each in job(
+            f"busy-{number}",
+            on=f"node-{number}",
+            queue="others",
+            namespace="others",
+            preemptibility="non-preemptible",
+            created=NOW - 7200,
+        )
+    ]
+    return _made(NOT_NOW, "PodSchedulingErrors", "nodes", _queues(), nodes, busy, draw.asked())
+
+
+def nodes_not_ready(draw: Draw) -> Made:
+    nodes = [
+        msgspec.structs.replace(
+            each, status=msgspec.structs.replace(each.status, conditions=(NodeCondition(type="Ready", status="False"),))
+        )
+        for each in draw.machines()
+        if isinstance(each, Node)
+    ]
+    return _made(NEVER, "PodSchedulingErrors", "nodes", _queues(), nodes, draw.asked())
+
+
+def no_nodes_at_all(draw: Draw) -> Made:
+    return _made(NEVER, "PodSchedulingErrors", "nodes", _queues(), draw.asked(gpus=draw.rng.randint(1, 4)))
+
+
+def over_limit_of_cpu(draw: Draw) -> Made:
+    held = draw.rng.randint(8, 32)
+    bound = QueueResource(quota=-1, limit=held * 1000, overQuotaWeight=1)
+    running = pod("mine-0", "ml").cpu(str(held)).of_group("mine").running_on("node-0").build()
+    groups = [
+        pod_group("mine", namespace="ml", created=NOW - 3600),
+        pod_group(KEY.name, namespace="ml", created=NOW - 60),
+    ]
+    asked = pod("asked-0", "ml").cpu(str(draw.rng.randint(1, 8))).of_group(KEY.name).build()
+    return _made(NOT_NOW, "OverLimit", "queue", queue("q", cpu=bound), draw.machines(), groups, running, asked)
+
+
+def equal_priorities(draw: Draw) -> Made:
+    """The cluster is full of jobs that may be preempted, of its own queue, but not of lower priority."""
+    busy = draw.filled(queue="q", preemptibility="preemptible", priority="train")
+    asked = draw.asked(gpus=draw.rng.randint(1, draw.gpus), priority="train")
+    return _made(
+        NOT_NOW, "PodSchedulingErrors", "nodes", _queues(), priority_class("train", 50), draw.machines(), busy, asked
+    )
+
+
+def another_queue_is_served_first(draw: Draw) -> Made:
+    """The other queue is owed what is free; the job's own has used up its quota."""
+    draw.nodes = 2
+    mine = job(
+        "mine", gpus=draw.gpus, on="node-0", namespace="ml", preemptibility="non-preemptible", created=NOW - 7200
+    )
+    theirs = job("theirs", gpus=draw.gpus, queue="others", namespace="others", created=NOW - 30)
+    queues = [queue("q", quota=draw.gpus), queue("others", quota=draw.gpus)]
+    asked = draw.asked(gpus=draw.rng.randint(1, draw.gpus))
+    return _made(
+        NOT_NOW, ("LowerInOrder", "OverFairShare"), ("order", "fairness"), queues, draw.machines(), mine, theirs, asked
+    )
+
+
+def mistaken_subgroup(draw: Draw) -> Made:
+    group = pod_group(
+        KEY.name, namespace=KEY.namespace, created=NOW - 60, subgroups=(SubGroup(name="work", minMember=1),)
+    )
+    pods = gang(KEY.name, draw.rng.randint(1, 3), namespace="ml", subgroup="wrok")
+    return _made(NEVER, ("NotReady", "UnknownSubGroup"), "spec", _queues(), draw.machines(), group, pods)
+
+
+def victims_are_ending_but_not_enough(draw: Draw) -> Made:
+    """Half of a node is being freed; the job needs more than that."""
+    draw.nodes = 1
+    half = draw.gpus // 2
+    going = pod("going-0", "others").gpu(half).of_group("going").running_on("node-0").being_deleted_at(NOW).build()
+    groups = [pod_group("going", queue="others", namespace="others", created=NOW - 3600)]
+    stays = job(
+        "stays",
+        gpus=draw.gpus - half,
+        on="node-0",
+        queue="others",
+        namespace="others",
+        preemptibility="non-preemptible",
+        created=NOW - 3600,
+    )
+    asked = draw.asked(gpus=draw.gpus)
+    return _made(NOT_NOW, "PodSchedulingErrors", "nodes", _queues(), draw.machines(), groups, going, stays, asked)
+
+
+def shared_gpus_are_full(draw: Draw) -> Made:
+    objects: Objects = []
+    for number in range(draw.nodes):
+        for device in range(draw.gpus):
+            name = f"busy-{number}-{device}"
+            part = pod(name, "others").shares_gpu(0.7).in_gpu_groups(f"shared-{name}").of_group(name)
+            objects += [
+                pod_group(
+                    name,
+                    queue="others",
+                    namespace="others",
+                    preemptibility="non-preemptible",
+                    created=NOW - 7200,
+                ),
+                part.running_on(f"node-{number}").build(),
+            ]
+    group = pod_group(KEY.name, namespace=KEY.namespace, created=NOW - 60)
+    asked = pod("asked-0", KEY.namespace).shares_gpu(draw.rng.choice((0.4, 0.5))).of_group(KEY.name).build()
+    return _made(NOT_NOW, "PodSchedulingErrors", "nodes", _queues(), draw.machines(), objects, group, asked)
 
 
 BUILDERS: Mapping[str, Callable[[Draw], Made]] = {
@@ -638,6 +810,20 @@ BUILDERS: Mapping[str, Callable[[Draw], Made]] = {
         disruption_budget,
         victims_are_ending,
         gpu_memory_larger_than_any_device,
+        larger_than_any_node_of_a_full_cluster,
+        larger_than_any_node_and_over_limit,
+        no_node_has_the_resource,
+        config_map_missing,
+        host_port_taken,
+        nodes_hold_no_more_pods,
+        nodes_not_ready,
+        no_nodes_at_all,
+        over_limit_of_cpu,
+        equal_priorities,
+        another_queue_is_served_first,
+        mistaken_subgroup,
+        victims_are_ending_but_not_enough,
+        shared_gpus_are_full,
     )
 }
 
@@ -645,7 +831,7 @@ BUILDERS: Mapping[str, Callable[[Draw], Made]] = {
 def case(label: str, seed: int) -> Case:
     """The case of that label with that seed."""
     made = BUILDERS[label](Draw(random.Random(f"{label} {seed}")))
-    return Case(label, seed, _in_order(made.objects), made.verdict, made.codes, made.tier)
+    return Case(label, seed, _in_order(made.objects), made.verdict, made.codes, made.tiers)
 
 
 def cases(count: int, seed: int = 0) -> list[Case]:

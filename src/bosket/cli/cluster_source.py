@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from bosket.cli.output import CommandError, UsageError, complain
 from bosket.cli.path import OptionalFilePath
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Which cluster", sort_key=2))
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """Which cluster.

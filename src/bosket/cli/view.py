@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import Source, SourceFlags, open_cluster
@@ -26,7 +26,7 @@ A = TypeVar("A")
 _ASCII: Final = {"█": "#", "▓": "+", "░": ".", "│": "|", "∞": "inf", "…": "...", "·": ".", "½": "%", "↳": ">"}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Output", sort_key=3))
 @dataclass(frozen=True, slots=True)
 class ViewFlags:
     """How it is shown.

@@ -1,7 +1,7 @@
-"""Victims of several nodes: of those gathered so far, the nodes that are the cheapest to empty, more and more of them.
+"""Plugin sg-multinodegang: scenarios with victims of several nodes: the cheapest nodes to empty, more and more of them.
 
-Nodes are taken in order of what they would have free with all their victims gone, the least first, beginning with as
-many as could cover the demand; then one more, two more, four more, up to all of them.
+Nodes are ordered by what they would have free without their victims, the least first, starting with as many as could
+cover the demand; then one more, two more, four more, up to all.
 """
 
 from __future__ import annotations

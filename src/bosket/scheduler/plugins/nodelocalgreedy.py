@@ -1,6 +1,8 @@
-"""Victims of one node: for every node of the victim that was added last, everybody gathered so far who is there.
+"""Plugin sg-nodelocalgreedy: scenarios with the victims of one node: for each node of the latest victim, all victims
+there.
 
-A job is never taken in part beyond what its eviction step says: all its tasks that were gathered go, wherever they are.
+A job is never evicted in part beyond its eviction step: all of its gathered tasks are in the scenario, wherever they
+are.
 """
 
 from __future__ import annotations

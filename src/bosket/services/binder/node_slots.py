@@ -1,7 +1,6 @@
-"""How many binds to one node may be under way at once.
+"""NodeSlots: limits the concurrent binds to one node.
 
-A request that finds its node busy gives its worker back, and comes again when a slot is free: a slow node holds up
-nobody else.
+A request for a busy node is put back and reconciled when a slot is free, so that a slow node occupies no workers.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class NodeSlots:
         self._turned_away: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
 
     def take(self, node: str, request: ObjectKey) -> bool:
-        """Whether there is a slot for the request; if not, it is called when there is."""
+        """Takes a slot; if there is none, returns False and enqueues the request when one is free."""
         if self._limit and self._taken[node] >= self._limit:
             self._turned_away[node][request] = None
             return False
@@ -30,7 +29,7 @@ class NodeSlots:
         return True
 
     def give_back(self, node: str) -> None:
-        """A bind is over; the one that was turned away first comes again."""
+        """Frees a slot; the request that was refused first is enqueued."""
         self._taken[node] -= 1
         if not self._taken[node]:
             del self._taken[node]

@@ -1,4 +1,4 @@
-"""The binder's own plugins: which there are, in which order, which of them by default, and with which arguments."""
+"""The table of the binder's plugins: order, defaults and arguments."""
 
 from __future__ import annotations
 

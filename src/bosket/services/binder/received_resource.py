@@ -1,4 +1,4 @@
-"""Tells a pod what it was given: annotations that KAI's components and the NUMA exporter read."""
+"""ReceivedResource: annotates a pod with what it received, for KAI's components and the NUMA exporter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The binder as a service: a reconciler on BindRequests.
+"""Binder: a reconciler on BindRequests.
 
-A request's own status is all that is remembered between attempts, so the binder may end at any moment, and another
-one goes on from there. A pod is never in two hands at once, and the API server itself refuses a second bind.
+The request's status is all that is remembered between attempts, so the binder may die at any moment and another one
+continues. One pod is handled by one worker at a time, and the API server itself refuses a second bind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Binder:
         self._charges = ChargeKeeper(env, options)
         self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
         self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
-        #: When the next attempt is due; after a restart the pause begins anew.
+        #: by request: when the next attempt is due; after a restart the pause starts again
         self._due: dict[ObjectKey, float] = {}
         self._controller: Controller[ObjectKey] = Controller(
             NAME,
@@ -93,7 +93,7 @@ class Binder:
             return pause
         node = request.spec.selectedNode
         if not self._slots.take(node, key):
-            return None  # it comes again when a bind to the node is over
+            return None  # enqueued again when a bind to the node is over
         try:
             async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
                 outcome = await self._executor.attempt(request)
@@ -109,7 +109,7 @@ class Binder:
         return self._pause(written) if not is_done(written) and attempts_left(written) else None
 
     def _pause(self, request: BindRequest) -> float:
-        """Seconds until the request may be tried (again)."""
+        """Seconds until the next attempt."""
         if request.status.failedAttempts == 0:
             return 0.0
         now = self._clock.monotonic()

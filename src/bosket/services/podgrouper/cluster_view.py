@@ -1,4 +1,4 @@
-"""The cluster as groupers see it, out of informers."""
+"""ClusterView: what groupers may ask about the cluster, from informers."""
 
 from __future__ import annotations
 

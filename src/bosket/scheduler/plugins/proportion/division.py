@@ -97,12 +97,14 @@ class _Division:
             taking = asking & (weight != 0)
             content = taking & (wanted <= part)
             cut = taking & ~content
+            # Whole units, as in KAI; `leftover` gives out what flooring leaves, one unit each.
             given = np.where(content, wanted, np.where(cut, np.floor(part), 0.0))
             rest = part - given
             self._remainders[content] = 0.0
             self._remainders[cut & (rest > 0)] = rest[cut & (rest > 0)]
             self.shares += given
             self._left -= float(given.sum())
+            # Another round is needed only if some queue took less than its part, so that others can have more.
             if not (content & (wanted < part) & (given > 0)).any():
                 break
 

@@ -84,6 +84,7 @@ def _requested(snapshot: Snapshot) -> list[QueueAmounts]:
     """What jobs hold and wait for, in their queue and all above it."""
     tree = snapshot.queues
     requested = [NOTHING] * len(tree.queues)
+    # Sorted, because float sums depend on the order, and fair shares are compared for equality.
     for name, use in sorted(snapshot.use.items()):
         row = tree.rows.get(name)
         for step in tree.paths[row] if row is not None else ():
