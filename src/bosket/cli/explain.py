@@ -56,12 +56,13 @@ def _ask(source: Source, job: str, seconds: float | None) -> Explanation:
     from bosket.scheduler.answers.explain import UnknownJob, explain, find_job
 
     try:
-        return explain(source.cluster, find_job(source.cluster, _key(job, source.namespace)), seconds=seconds)
+        return explain(source.cluster, find_job(source.cluster, key_of(job, source.namespace)), seconds=seconds)
     except UnknownJob as error:
         raise CommandError(str(error)) from error
 
 
-def _key(text: str, namespace: str) -> ObjectKey:
+def key_of(text: str, namespace: str) -> ObjectKey:
+    """The key that `[NAMESPACE/]NAME` means."""
     from bosket.api.object import ObjectKey
 
     given, slash, name = text.rpartition("/")

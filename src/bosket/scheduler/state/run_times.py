@@ -25,10 +25,11 @@ class RunTimeHistory:
         self._entries: deque[EndedJob] = deque(maxlen=MOST_JOBS)
         self._amounts: dict[Level, tuple[float, ...]] = {}
         self._frozen = NO_RUN_TIMES
+        self.is_learning = True  #: False while somebody tries out what may happen
 
     def ended(self, job: Job, now: float) -> None:
         """The job, as it last was, has ended."""
-        known = ended_amount(job, now)
+        known = ended_amount(job, now) if self.is_learning else None
         if known is not None:
             self.put((EndedJob(*known),))
 
