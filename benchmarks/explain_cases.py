@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -98,13 +99,13 @@ class Draw:
         self.gpus, self.nodes = self.rng.choice((4, 8)), self.rng.randint(2, 6)
 
     def machines(self, **labels: str) -> list[KubeObject]:
-        return [node(f"node-{number}", gpus=self.gpus, **labels) for number in range(self.nodes)]
+        return [node(f"node-{number}", gpus=self.gpus, labels=labels) for number in range(self.nodes)]
 
     def asked(self, size: int = 1, **fields: object) -> Objects:
         """The job in question; the youngest of all."""
         return job(KEY.name, size, namespace=KEY.namespace, created=NOW - 60, **fields)  # type: ignore[arg-type]
 
-    def filled(self, free: int = 0, *, queue: str = "others", **fields: object) -> Objects:
+    def filled(self, free: int = 0, *, queue: str = "others", **fields: Any) -> Objects:
         """Jobs that can't be preempted on all nodes, which leave so many GPUs free on each."""
         fields = {"preemptibility": "non-preemptible", "created": NOW - 7200, **fields}
         objects: Objects = []
@@ -114,7 +115,7 @@ class Draw:
                 size = min(left, self.rng.choice((1, 2, 4)))
                 objects += job(
                     f"busy-{number}-{part}", gpus=size, on=f"node-{number}", queue=queue, namespace="others", **fields
-                )  # type: ignore[arg-type]
+                )
                 left, part = left - size, part + 1
         return objects
 
@@ -669,7 +670,7 @@ def crowd(nodes: int, asked: int, seed: int = 1) -> tuple[bytes, list[ObjectKey]
     names = [f"team-{number}" for number in range(10)]
     objects: Objects = [queue("all"), *(queue(name, parent="all", quota=total / 10, limit=total / 5) for name in names)]
     objects += [priority_class("train", 50), priority_class("build", 75)]
-    objects += [node(f"node-{number:04}", gpus=8, **{RACK: f"rack-{number // 20}"}) for number in range(nodes)]
+    objects += [node(f"node-{number:04}", gpus=8, labels={RACK: f"rack-{number // 20}"}) for number in range(nodes)]
     objects.append(topology("cluster", RACK, "kubernetes.io/hostname"))
     pods = 0
     for number in range(nodes):

@@ -44,7 +44,7 @@ def scene(random: Random) -> Scene:
         limit = random.choice((-1, -1, -1, max(quota, total // 2)))
         queues.append(_queue(name, "all", quota=quota, limit=limit, weight=random.choice((0, 1, 1, 2))))
     workloads: list[Manifest] = []
-    asked, wanted = 0, random.uniform(0.4, 1.6) * total
+    asked, wanted = 0.0, random.uniform(0.4, 1.6) * total
     while asked < wanted:
         made = workload(random, f"old-{len(workloads)}", leaves, gpus)
         asked += asked_by(made)
@@ -76,27 +76,18 @@ def workload(random: Random, name: str, queues: list[str], node_gpus: int) -> Ma
     labels = {QUEUE_LABEL: queue, "priorityClassName": priority}
     if kind < 0.6:
         minimum = pods if random.random() < 0.7 else random.randint(1, pods)
-        annotations = {"kai.scheduler/batch-min-member": str(minimum)}
-        return _object("batch/v1", "Job", name, labels, annotations, {
-            "parallelism": pods, "completions": pods, "backoffLimit": 100,
-            "template": _template(labels, {"restartPolicy": "Never"}, gpus),
-        })  # fmt: skip
+        template = _template(labels, {"restartPolicy": "Never"}, gpus)
+        counts = {"parallelism": pods, "completions": pods, "backoffLimit": 100}
+        return _object("Job", name, labels, {**counts, "template": template}, minimum)
+    own = {**labels, "app": name}
+    spec: Manifest = {"replicas": pods, "selector": {"matchLabels": {"app": name}}}
     if kind < 0.75:
-        spec = {"replicas": pods, "selector": {"matchLabels": {"app": name}}}
-        return _object("apps/v1", "Deployment", name, labels, {}, {
-            **spec, "template": _template({**labels, "app": name}, {}, gpus),
-        })  # fmt: skip
+        return _object("Deployment", name, labels, {**spec, "template": _template(own, {}, gpus)})
     if kind < 0.85:
-        spec = {"replicas": pods, "serviceName": name, "podManagementPolicy": "Parallel"}
-        return _object("apps/v1", "StatefulSet", name, labels, {}, {
-            **spec, "selector": {"matchLabels": {"app": name}},
-            "template": _template({**labels, "app": name}, {}, gpus),
-        })  # fmt: skip
-    annotations = {"gpu-fraction": random.choice(("0.25", "0.5", "0.75"))}
-    return _object("apps/v1", "Deployment", name, labels, {}, {
-        "replicas": pods, "selector": {"matchLabels": {"app": name}},
-        "template": _template({**labels, "app": name}, {}, 0, annotations),
-    })  # fmt: skip
+        spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+        return _object("StatefulSet", name, labels, {**spec, "template": _template(own, {}, gpus)})
+    sharing = {"gpu-fraction": random.choice(("0.25", "0.5", "0.75"))}
+    return _object("Deployment", name, labels, {**spec, "template": _template(own, {}, 0, sharing)})
 
 
 def asked_by(manifest: Manifest) -> float:
@@ -120,11 +111,11 @@ def _queue(name: str, parent: str, *, quota: float, limit: float, weight: float)
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-def _object(
-    api_version: str, kind: str, name: str, labels: dict[str, str], annotations: dict[str, str], spec: Manifest
-) -> Manifest:
+def _object(kind: str, name: str, labels: dict[str, str], spec: Manifest, minimum: int | None = None) -> Manifest:
+    annotations = {} if minimum is None else {"kai.scheduler/batch-min-member": str(minimum)}
     metadata = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+    group = "batch/v1" if kind == "Job" else "apps/v1"
+    return {"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _template(labels: dict[str, str], spec: Manifest, gpus: int, annotations: dict[str, str] | None = None) -> Manifest:

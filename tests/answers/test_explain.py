@@ -3,18 +3,20 @@
 import pytest
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.explain import UnknownJob, explain, find_job
+from bosket.scheduler.answers.explanation import Explanation
 from bosket.scheduler.answers.trial import start_of
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW
 from tests.answers.clusters import cluster, explained
 
 
-def kinds(answer):
+def kinds(answer: Explanation) -> list[str]:
     return [change.kind for change in answer.changes]
 
 
-def assert_changes_start_it(asked, answer):
+def assert_changes_start_it(asked: Cluster, answer: Explanation) -> None:
     key = ObjectKey(answer.job.namespace, answer.job.name)
     for change in answer.changes:
         with asked.changed(change.patch) as snapshot:
@@ -23,7 +25,7 @@ def assert_changes_start_it(asked, answer):
         assert dict(start.nodes) == change.then.nodes
 
 
-def test_a_pod_larger_than_any_node_can_never_start():
+def test_a_pod_larger_than_any_node_can_never_start() -> None:
     asked = cluster(queue("q"), node("n", gpus=4), job("a", gpus=8))
     answer = explained(asked, "a")
     assert answer.verdict == "never"
@@ -34,7 +36,7 @@ def test_a_pod_larger_than_any_node_can_never_start():
     assert smaller.stepLessFails is True
 
 
-def test_a_job_whose_place_others_hold_cannot_start_now():
+def test_a_job_whose_place_others_hold_cannot_start_now() -> None:
     asked = cluster(queue("q"), node("n"), job("b", 8, on="n", preemptibility="non-preemptible"), job("a", gpus=4))
     answer = explained(asked, "a")
     assert answer.verdict == "not-now"
@@ -44,7 +46,7 @@ def test_a_job_whose_place_others_hold_cannot_start_now():
     assert answer.blockers[0].why_not_evicted == "it isn't preemptible"
 
 
-def test_a_queue_at_its_limit_needs_a_higher_one_and_no_higher():
+def test_a_queue_at_its_limit_needs_a_higher_one_and_no_higher() -> None:
     asked = cluster(queue("q", limit=3), node("n"), job("b", 2, on="n"), job("a", 1, gpus=4))
     answer = explained(asked, "a")
     (limit,) = [each for each in answer.changes if each.kind == "queue-limit"]
@@ -54,23 +56,23 @@ def test_a_queue_at_its_limit_needs_a_higher_one_and_no_higher():
     assert_changes_start_it(asked, answer)
 
 
-def test_a_job_that_fits_starts_in_the_next_cycle():
+def test_a_job_that_fits_starts_in_the_next_cycle() -> None:
     answer = explained(cluster(queue("q"), node("n"), job("a")), "a")
     assert (answer.verdict, answer.complete) == ("next-cycle", True)
 
 
-def test_a_job_that_waits_for_pods_to_end_is_told_so():
+def test_a_job_that_waits_for_pods_to_end_is_told_so() -> None:
     going = [each.running_on("n").being_deleted_at(NOW).build() for each in [pod("b-0").gpu(8).of_group("b")]]
     asked = cluster(queue("q"), node("n"), pod_group("b"), going, job("a", gpus=8))
     assert explained(asked, "a").verdict == "waiting-for-termination"
 
 
-def test_a_job_that_runs_is_said_to_run():
+def test_a_job_that_runs_is_said_to_run() -> None:
     answer = explained(cluster(queue("q"), node("n"), job("a", on="n")), "a")
     assert (answer.verdict, answer.job.state) == ("running", "running")
 
 
-def test_a_gang_can_start_with_fewer_members():
+def test_a_gang_can_start_with_fewer_members() -> None:
     busy = job("b", 6, on="n", preemptibility="non-preemptible")
     asked = cluster(queue("q"), node("n"), busy, job("a", 4))
     answer = explained(asked, "a")
@@ -79,7 +81,7 @@ def test_a_gang_can_start_with_fewer_members():
     assert_changes_start_it(asked, answer)
 
 
-def test_a_higher_priority_is_offered_where_it_helps():
+def test_a_higher_priority_is_offered_where_it_helps() -> None:
     running = job("b", gpus=8, on="n", priority="low")
     asked = cluster(
         queue("q"), node("n"), priority_class("low", 10), priority_class("mid", 50), priority_class("high", 75),
@@ -92,27 +94,27 @@ def test_a_higher_priority_is_offered_where_it_helps():
     assert_changes_start_it(asked, answer)
 
 
-def test_without_time_there_are_no_changes_and_it_says_so():
+def test_without_time_there_are_no_changes_and_it_says_so() -> None:
     asked = cluster(queue("q"), node("n", gpus=1), job("a", gpus=2))
     answer = explain(asked, ObjectKey("default", "a"), seconds=0)
     assert (answer.changes, answer.complete) == ((), False)
 
 
-def test_a_search_that_runs_out_of_time_says_so():
+def test_a_search_that_runs_out_of_time_says_so() -> None:
     ticks = iter(range(10_000))
     asked = cluster(queue("q"), node("n", gpus=1), job("a", gpus=2))
     answer = explain(asked, ObjectKey("default", "a"), seconds=2.5, clock=lambda: float(next(ticks)))
     assert not answer.complete
 
 
-def test_pods_and_workloads_are_found_by_name():
+def test_pods_and_workloads_are_found_by_name() -> None:
     asked = cluster(queue("q"), node("n"), job("a"))
     assert find_job(asked, ObjectKey("default", "a-0")) == ObjectKey("default", "a")
     with pytest.raises(UnknownJob, match="there is default/a"):
         find_job(asked, ObjectKey("elsewhere", "a"))
 
 
-def test_a_question_leaves_the_cluster_as_it_was():
+def test_a_question_leaves_the_cluster_as_it_was() -> None:
     asked = cluster(queue("q", limit=1), node("n"), job("b", 8, on="n"), job("a", gpus=4))
     digest = asked.digest()
     first, second = explained(asked, "a"), explained(asked, "a")

@@ -19,7 +19,7 @@ class Noting(BindPlugin):
 
     def __init__(self, name: str, priority: int, log: list[str], fails_in: str = "") -> None:
         self.name = name  # type: ignore[misc]
-        self.priority = priority  # type: ignore[misc]
+        self.priority = priority
         self._log = log
         self._fails_in = fails_in
 

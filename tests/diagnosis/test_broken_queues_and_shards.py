@@ -140,7 +140,7 @@ def two_shards() -> list[KubeObject]:
     more: list[KubeObject] = [
         shard("b", "b"),
         deployment("kai-scheduler-b"),
-        node("b0", rack="r0", **{NODE_POOL_LABEL: "b"}),
+        node("b0", rack="r0", labels={NODE_POOL_LABEL: "b"}),
         queue("queue-of-b"),
     ]
     return labelled([*installed(), *more], Queue, "queue-of-b", node_pool="b")
@@ -285,7 +285,7 @@ def test_quotas_above_what_the_nodes_have() -> None:
 
 
 def test_a_node_whose_gpus_are_gone() -> None:
-    broken = [*installed(), node("n9", gpus=0, rack="r0", **{"nvidia.com/gpu.count": "8"})]
+    broken = [*installed(), node("n9", gpus=0, rack="r0", labels={"nvidia.com/gpu.count": "8"})]
     assert (only(broken).code, only(broken).object) == ("node-gpus-missing", "Node n9")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -25,7 +26,7 @@ from bosket.testing.cluster import NOW, configured, state_of
 from bosket.tools.simulate.trace.cluster import ClusterShape
 from bosket.tools.simulate.trace.figures import figures
 from bosket.tools.simulate.trace.job import TraceJob, with_limits
-from bosket.tools.simulate.trace.policy import POLICIES, configuration_of
+from bosket.tools.simulate.trace.policy import Policy, configuration_of
 from bosket.tools.simulate.trace.run import replay
 from tests.backfill.scene import HOUR, backfilling, timed
 
@@ -44,39 +45,40 @@ def estimate(state: ClusterState, name: str, configuration: Configuration = ALLO
 
 
 def hours(found: StartEstimate) -> tuple[float, ...]:
+    assert found.wait is not None
     return tuple(each / HOUR for each in found.wait)
 
 
-def test_with_declared_run_times_the_start_is_certain():
+def test_with_declared_run_times_the_start_is_certain() -> None:
     found = estimate(state_of([*SCENE, *timed("x", hours=1), *timed("y", hours=1)]), "y")
     assert (found.verdict, found.basis, hours(found)) == ("not-now", "declared", (6, 6, 6))
 
 
-def test_it_says_for_whom_the_job_waits():
+def test_it_says_for_whom_the_job_waits() -> None:
     found = estimate(state_of([*SCENE, *timed("large", 2)]), "large")
     assert hours(found) == (7, 7, 7)
     assert [(str(key), (end - NOW) / HOUR) for key, end in found.waits_for] == [("default/a", 5), ("default/b", 7)]
 
 
-def test_a_job_that_has_room_starts_in_the_next_cycle():
+def test_a_job_that_has_room_starts_in_the_next_cycle() -> None:
     found = estimate(state_of([*SCENE, node("n3"), *timed("x")]), "x")
     assert (found.verdict, hours(found)) == ("next-cycle", (0, 0, 0))
 
 
-def test_a_job_that_runs_is_said_to_run():
+def test_a_job_that_runs_is_said_to_run() -> None:
     assert estimate(state_of(SCENE), "a").verdict == "running"
 
 
-def test_where_nobody_knows_how_long_jobs_run_the_start_is_unknown():
+def test_where_nobody_knows_how_long_jobs_run_the_start_is_unknown() -> None:
     found = estimate(state_of([node("n1"), queue("q"), *timed("a", ran=5, on="n1"), *timed("x")]), "x")
     assert (found.verdict, found.wait, found.basis) == ("unknown", None, "unknown")
 
 
-def test_a_job_that_never_fits_has_no_start():
+def test_a_job_that_never_fits_has_no_start() -> None:
     assert estimate(state_of([*SCENE, *timed("huge", 3)]), "huge").verdict == "unknown"
 
 
-def test_learned_run_times_give_an_interval():
+def test_learned_run_times_give_an_interval() -> None:
     state = state_of([node("n1"), queue("q"), *timed("train-1", ran=1, on="n1"), *timed("x")])
     kind = JobKind(queue="q", workload="", name="train", user="", size=8, is_declared=False)
     state.run_times.put([EndedJob(kind, each * HOUR) for each in range(1, 21)])
@@ -86,18 +88,18 @@ def test_learned_run_times_give_an_interval():
     assert 0 < low < 6 < middle < 14 < high <= 20
 
 
-def test_evictions_to_come_are_foreseen():
+def test_evictions_to_come_are_foreseen() -> None:
     """What `a` holds over the share of its queue goes to the job of the other queue within a cycle or two."""
     queues = [queue("q", quota=8), queue("other", quota=8)]
     scene = [node("n1"), node("n2"), *queues, *timed("a", 2, hours=100, ran=1, on="n1", min_member=1, gpus=4)]
     scene += timed("c", hours=100, ran=1, on="n2")
     found = estimate(state_of([*scene, *timed("x", queue="other")]), "x", Configuration())
     assert found.verdict in ("not-now", "next-cycle")
-    assert found.wait.middle < HOUR
+    assert hours(found)[1] < 1
 
 
 @pytest.mark.parametrize("configuration", [ALLOCATE, Configuration(), backfilling()])
-def test_a_question_changes_nothing(configuration: Configuration):
+def test_a_question_changes_nothing(configuration: Configuration) -> None:
     scene = [*SCENE, *timed("large", 2, hours=1, waited=3), *timed("x", hours=1, waited=1)]
     state = state_of(scene)
     state.remember(decide(state.snapshot(NOW), configuration), NOW)
@@ -115,8 +117,8 @@ def test_a_question_changes_nothing(configuration: Configuration):
 
 
 @settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 10**6), policy=st.sampled_from(POLICIES))
-def test_with_exact_limits_and_no_later_arrivals_the_error_is_zero(seed: int, policy: str):
+@given(seed=st.integers(0, 10**6), policy=st.sampled_from(get_args(Policy)))
+def test_with_exact_limits_and_no_later_arrivals_the_error_is_zero(seed: int, policy: Policy) -> None:
     draw = random.Random(seed)
     jobs = [
         TraceJob(
@@ -132,7 +134,7 @@ def test_with_exact_limits_and_no_later_arrivals_the_error_is_zero(seed: int, po
 
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_asking_changes_no_start(seed: int):
+def test_asking_changes_no_start(seed: int) -> None:
     draw = random.Random(seed)
     jobs = [
         TraceJob(
@@ -148,7 +150,7 @@ def test_asking_changes_no_start(seed: int):
     assert starts[0] == starts[1]
 
 
-def test_intervals_that_are_too_narrow_are_widened_until_eight_in_ten_hold():
+def test_intervals_that_are_too_narrow_are_widened_until_eight_in_ten_hold() -> None:
     draw, calibration, told = random.Random(1), Calibration(), []
     for _ in range(2000):
         middle = draw.uniform(1, 50) * HOUR
@@ -158,15 +160,15 @@ def test_intervals_that_are_too_narrow_are_widened_until_eight_in_ten_hold():
         told.append(corrected.covers(waited))
         calibration.resolve(Resolved(simulated, corrected, waited))
     assert 0.77 < sum(told[MOST_RESOLVED:]) / len(told[MOST_RESOLVED:]) < 0.83
-    assert 0.7 < calibration.coverage < 0.9
+    assert 0.7 < (calibration.coverage or 0.0) < 0.9
 
 
-def test_without_experience_nothing_is_corrected():
+def test_without_experience_nothing_is_corrected() -> None:
     assert Calibration().corrected(Interval(1, 2, 3)) == Interval(1, 2, 3)
     assert Calibration().coverage is None
 
 
-def test_figures_count_what_was_asked_and_resolved():
+def test_figures_count_what_was_asked_and_resolved() -> None:
     jobs = [TraceJob(f"job-{number}", 1.5e9, 3600.0, 8, "c") for number in range(4)]
     found = figures(
         replay(with_limits(jobs, 1.0, 0), ClusterShape(8), configuration_of("greedy"), estimates=4),
@@ -175,7 +177,7 @@ def test_figures_count_what_was_asked_and_resolved():
     assert (found.asked, found.coverage80, found.median_abs_error_hours, found.unknown) == (3, 1.0, 0.0, 0)
 
 
-def test_the_command_answers_about_a_snapshot_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_answers_about_a_snapshot_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "snapshot.zip"
     state = state_of([*SCENE, *timed("x", hours=1)])
     file.write_bytes(zipped(take(state, StateOptions(), ALLOCATE, NOW)))

@@ -43,7 +43,12 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The turns that jobs had, with the end of them as one more."""
     found = []
     real = JobsByQueue.pop
-    monkeypatch.setattr(JobsByQueue, "pop", lambda self: found.append(real(self)) or found[-1])
+
+    def pop(self: JobsByQueue) -> Any:
+        found.append(real(self))
+        return found[-1]
+
+    monkeypatch.setattr(JobsByQueue, "pop", pop)
     return found
 
 

@@ -158,7 +158,10 @@ async def test_a_gang_that_misses_pods_for_long_says_how_many() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 2))
     async with rig.running(scheduler):
         (event,) = await rig.until(lambda: rig.events("NotReady"))
-    assert event.message == "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated"
+    assert event.message.splitlines() == [
+        "waits for pods that don't exist yet: 3 are needed, 2 exist",
+        "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated",
+    ]
 
 
 def test_the_loop_rests_longer_the_longer_a_cycle_took() -> None:

@@ -24,7 +24,7 @@ OBJECTS = [node("n1", gpus=2), queue("q"), pod_group("g"), *gang("g", 1), pod_gr
 class Listens:
     """Notes what it is told."""
 
-    reported: ClassVar[list] = []
+    reported: ClassVar[list[Any]] = []
 
     def __init__(self, arguments: Any) -> None:
         self.name = arguments.get("name", "")

@@ -76,6 +76,8 @@ TASK_PRIORITY_LABEL: Final = "kai.scheduler/task-priority"
 STALE_SINCE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION_ANNOTATION: Final = "kai.scheduler/last-eviction-timestamp"
+#: Bosket's own: by whom and why a pod group was evicted last, and what was lost; see `bosket.api.eviction_note`.
+EVICTION_NOTE_ANNOTATION: Final = "bosket.dev/last-eviction"
 
 # Topology ----------------------------------------------------------------------------------------------------------
 

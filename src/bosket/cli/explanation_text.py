@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from bosket.cli.output import is_terminal, stdout
 
 if TYPE_CHECKING:
+    from bosket.scheduler.answers.explain_all import Group, Waiters
     from bosket.scheduler.answers.explanation import Change, Explanation
 
 _VERDICTS = {
-    "never": "can't ever start as things are: not even on an empty cluster",
+    "never": "could not start even on an empty cluster",
     "not-now": "waits",
     "waiting-for-termination": "starts soon",
     "next-cycle": "starts in the next cycle",
@@ -42,6 +43,42 @@ def print_explanation(answer: Explanation) -> None:
     _changes(answer)
 
 
+def print_waiters(answer: Waiters) -> None:
+    """Prints all jobs that wait, by reason."""
+    if not answer.groups:
+        _line("no job waits that the next cycle wouldn't start")
+        return
+    _line(f"{_count(answer.jobs, 'job')} wait{'s' if answer.jobs == 1 else ''}", style="bold")
+    for group in answer.groups:
+        _line("")
+        _line(_headline(group), style="bold")
+        for job in group.examples:
+            never = " (never, as things are)" if job.verdict == "never" else ""
+            _line(f"{job.namespace}/{job.name}{never}: {job.sentence}", indent=2)
+        if group.count > len(group.examples):
+            _line(f"and {group.count - len(group.examples)} more", indent=2)
+    best = answer.unblocks_most
+    if best is not None:
+        _line("")
+        _line(
+            f"Of the changes that were tried, this one starts the most, {_count(len(best.starts), 'job')}:",
+            style="bold",
+        )
+        _line(f"{best.change.sentence} ({_ACTORS[best.change.actor]}; found for {best.job})", indent=2)
+        for each in best.change.commands:
+            _line(each, indent=5)
+
+
+def _headline(group: Group) -> str:
+    scope = f" of {group.scope}" if group.scope else ""
+    gpus = f", {group.gpus:g} GPUs" if group.gpus else ""
+    return f"{_count(group.count, 'job')}: {group.code}{scope} ({group.tier}; {_count(group.pods, 'pod')}{gpus})"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
+
+
 def _ahead(answer: Explanation) -> Iterator[str]:
     position = answer.position
     if position is None or not position.ahead:
@@ -55,17 +92,22 @@ def _ahead(answer: Explanation) -> Iterator[str]:
 
 
 def _nodes(answer: Explanation) -> Iterator[str]:
+    from bosket.scheduler.answers.node_groups import FREE
+
     for each in answer.nodes:
         names = ", ".join(each.examples) + (", …" if each.count > len(each.examples) else "")
-        if each.candidate:
-            yield f"{each.count} could take a pod: {each.reason} now ({names})"
+        nodes = _count(each.count, "node")
+        if each.reason == FREE:
+            yield f"{nodes} could take a pod now ({names})"
+        elif each.candidate:
+            yield f"{nodes} could take a pod if something left: {each.reason} ({names})"
         else:
-            yield f"{each.count} never could: {each.reason} ({names})"
+            yield f"{nodes} never could: {each.reason} ({names})"
 
 
 def _tried(answer: Explanation) -> Iterator[str]:
     for each in answer.tried:
-        searched = f", {each.searched} sets of victims simulated" if each.searched else ""
+        searched = f", {_count(each.searched, 'set')} of victims simulated" if each.searched else ""
         yield f"{each.action}: {each.outcome}{searched}"
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -111,6 +111,7 @@ _add_command(
     "bosket explain ml/training",
     "bosket why training -n ml --json | jq .changes",
     "bosket explain ml/training --snapshot snapshot.zip",
+    "bosket explain --all --queue team-a",
     name=("explain", "why"),
 )
 _add_command(
@@ -163,6 +164,20 @@ _add_command(
     "bosket plan --drain rack=r2 --cycles 10",
     "bosket plan --add-nodes 4:like=node-7 --delete Queue/old-team",
     "bosket plan --snapshot monday.zip --patch change.json     # a change that bosket explain offered",
+)
+_add_command(
+    "bosket.cli.events:events",
+    "Show which jobs started and which were evicted: when, for whom and by which rule.",
+    "bosket events --since 12h",
+    "bosket events --kind evicted --queue team-a",
+    "bosket events --json | jq '[.events[].lostGpuHours | numbers] | add'",
+)
+_add_command(
+    "bosket.cli.top:top",
+    "Watch queues, jobs and what happened last, on one screen.",
+    "bosket top",
+    "bosket top --every 2",
+    "bosket top --once > now.txt",
 )
 _add_command(
     "bosket.cli.doctor:doctor",
@@ -226,6 +241,14 @@ _add_command(
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 
 
+#: Commands whose exit codes from 2 on are answers: whatever goes wrong there is 1.
+_ANSWER_BY_EXIT_CODE: Final = frozenset({"plan"})
+
+
+def _error_code(tokens: Sequence[str], code: int) -> int:
+    return 1 if not _ANSWER_BY_EXIT_CODE.isdisjoint(tokens[:1]) else code
+
+
 @app.meta.default
 def _launch(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
@@ -250,7 +273,7 @@ def _launch(
 
         failure = failure_of(error)
         complain(failure.text)
-        return failure.exit_code
+        return _error_code(tokens, failure.exit_code)
     return result if isinstance(result, int) else 0
 
 
@@ -267,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CycloptsError as error:
         command = " ".join((PROGRAM, *(error.command_chain or ())))
         complain(f"{' '.join(str(error).split())} (see {command} --help)")
-        return 2
+        return _error_code(given, 2)
     except BrokenPipeError:
         # Whoever read our output has seen enough. What is left in the buffer must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -51,7 +51,7 @@ def order(
         So many of the first are shown.
     """
     flags = view or ViewFlags()
-    show(source, flags, lambda at: _report(at, queue, most), lambda report: _lines(report, flags))
+    show(source, flags, lambda at: _report(at, queue, most), lambda report: _lines(report, flags), needs=("PodGroup",))
 
 
 def _report(source: Source, queue: str | None, most: int) -> OrderReport:
@@ -84,7 +84,7 @@ def _lines(report: OrderReport, flags: ViewFlags) -> Iterator[Text | str]:
         return
     digits = len(str(report.turns[-1].number))
     columns = [
-        Column(f"{'#':>{digits}} JOB"),
+        Column(f"{'#':>{digits}} JOB", folds=True),
         Column("QUEUE"),
         Column("PRIORITY", is_number=True),
         Column("AGE", is_number=True),

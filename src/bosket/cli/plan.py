@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import SourceFlags, open_cluster
-from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout, table
+from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line
 from bosket.cli.path import FilePath
+from bosket.cli.view import ViewFlags, line_width, print_lines, say_what_is_unknown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bosket.scheduler.answers.draft import Draft
     from bosket.scheduler.answers.edits import Drained
-    from bosket.scheduler.answers.plan import Plan
     from bosket.tools.expansion.submission import Submission
 
 
 def plan(
     *,
-    file: Annotated[tuple[FilePath, ...], Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = (),
-    set_: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
-    drain: tuple[str, ...] = (),
-    add_nodes: tuple[str, ...] = (),
-    delete: tuple[str, ...] = (),
-    patch: tuple[FilePath, ...] = (),
+    file: Annotated[
+        tuple[FilePath, ...], Parameter(name=("--file", "-f"), allow_leading_hyphen=True, negative=())
+    ] = (),
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative=())] = (),
+    drain: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    add_nodes: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    delete: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    patch: Annotated[tuple[FilePath, ...], Parameter(negative=())] = (),
     cycles: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
     expect: str | None = None,
     json: Flag = False,
     source: SourceFlags | None = None,
 ) -> int:
-    """Show what would happen, without writing anything.
+    """Show what would happen, without writing anything to the cluster.
 
-    Exit codes: 0 what is asked about starts at once, 4 it starts only by evicting others, 2 it waits, 3 it never
-    starts, 1 an error.
+    Options may be given several times. Exit codes: 0 what is asked about starts at once, 4 it starts only by evicting
+    others, 2 it waits, 3 it never starts, 1 an error. Without -f they are about those who fare worse: 4 somebody is
+    evicted, 2 somebody waits in the end, 0 neither.
 
     Parameters
     ----------
     file
         Workloads that aren't submitted yet: a file of YAML or JSON documents, a directory of such, or - for standard
-        input. May be given several times.
+        input.
     set_
         A queue's quota, limit, weight or priority: team-a.gpu.quota=8.
     drain
@@ -54,52 +58,70 @@ def plan(
     patch
         Changes as a JSON document, as bosket explain --json offers them.
     cycles
-        How many scheduling cycles are followed at most, in virtual time.
+        How many scheduling cycles are followed at most, in virtual time: victims leave, pods start, evicted ones come
+        back.
     expect
         The digest of an earlier plan: refuse if the cluster is no longer what that was made on.
     json
         Print one JSON object.
     """
-    import msgspec
-
-    from bosket.scheduler.answers.change import ChangeError, read_patches
     from bosket.scheduler.answers.draft import Draft
-    from bosket.scheduler.answers.edits import EditError, set_queue
-    from bosket.scheduler.answers.edits import add_nodes as add
-    from bosket.scheduler.answers.edits import delete as remove
-    from bosket.scheduler.answers.edits import drain as empty
-    from bosket.scheduler.answers.plan import document, make_plan
+    from bosket.scheduler.answers.plan import make_plan
 
     if not (file or set_ or drain or add_nodes or delete or patch):
         raise UsageError("what is planned? name a file with -f, or --set, --drain, --add-nodes, --delete or --patch")
     opened = open_cluster(source)
+    say_what_is_unknown(opened)
     cluster = opened.cluster
     if expect is not None and (digest := cluster.digest()) != expect:
         raise CommandError(f"the cluster is no longer what was planned on: its digest is {digest}, not {expect}")
     draft = Draft(cluster)
-    drained: list[Drained] = []
-    try:
-        for each in patch:
-            draft.apply(read_patches(each.read_bytes(), str(each)))
-        for text in set_:
-            set_queue(draft, text)
-        for text in delete:
-            remove(draft, text, opened.namespace)
-        for text in add_nodes:
-            add(draft, text)
-        for text in drain:
-            drained.append(empty(draft, text))
-    except (ChangeError, EditError) as error:
-        raise CommandError(str(error)) from error
+    drained = _edit(
+        draft, opened.namespace, patches=patch, settings=set_, deleted=delete, added=add_nodes, drained=drain
+    )
     submission = _submit(draft, file, opened.namespace)
     made = make_plan(
         cluster, draft, subjects=submission.jobs, workloads=submission.workloads, drained=drained, cycles=cycles
     )
     if json:
-        flush_line(msgspec.json.encode(document(made)).decode())
+        import msgspec
+
+        from bosket.scheduler.answers.plan_document import plan_document
+
+        flush_line(msgspec.json.encode(plan_document(made)).decode())
     else:
-        _print(made)
+        from bosket.cli.plan_text import plan_lines
+
+        print_lines(plan_lines(made, line_width(ViewFlags())))
     return made.exit_code
+
+
+def _edit(
+    draft: Draft,
+    namespace: str,
+    *,
+    patches: tuple[Path, ...],
+    settings: tuple[str, ...],
+    deleted: tuple[str, ...],
+    added: tuple[str, ...],
+    drained: tuple[str, ...],
+) -> list[Drained]:
+    """Makes the changes, drains last: what is drained may be what was added or changed."""
+    from bosket.scheduler.answers.change import ChangeError, read_patches
+    from bosket.scheduler.answers.edits import EditError, add_nodes, delete, drain, set_queue
+
+    try:
+        for path in patches:
+            draft.apply(read_patches(path.read_bytes(), str(path)))
+        for text in settings:
+            set_queue(draft, text)
+        for text in deleted:
+            delete(draft, text, namespace)
+        for text in added:
+            add_nodes(draft, text)
+        return [drain(draft, text) for text in drained]
+    except (ChangeError, EditError) as error:
+        raise CommandError(str(error)) from error
 
 
 def _submit(draft: Draft, files: tuple[Path, ...], namespace: str) -> Submission:
@@ -118,11 +140,3 @@ def _submit(draft: Draft, files: tuple[Path, ...], namespace: str) -> Submission
     if not made.jobs and not draft.changed:
         raise CommandError("nothing is planned: the files hold no pods for this scheduler")
     return made
-
-
-def _print(made: Plan) -> None:
-    out = stdout()
-    rows = [("starts", str(each.job), ", ".join(sorted(set(each.nodes.values())))) for each in made.starts]
-    rows += [("waits", str(each.job), each.sentence) for each in made.waits]
-    rows += [("evicted", str(each.job), f"for {each.for_whom}") for each in made.evicts]
-    out.print(table("Plan", ("what", "job", "how"), rows, texts=("how",)))

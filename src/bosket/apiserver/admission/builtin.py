@@ -37,7 +37,7 @@ class BuiltinAdmission:
             if old is None:
                 self._complete_pod(new)
             elif not write.subresource:
-                _add_tolerations(new["spec"])
+                add_tolerations(new["spec"])
         elif write.kind.objects is self._priority_classes:
             self._check_single_default(new)
 
@@ -79,7 +79,7 @@ class BuiltinAdmission:
             apply_runtime_class(spec, self._runtime_classes)
         except RefusedByRuntimeClass as error:
             raise _pod_forbidden(pod, str(error)) from error
-        _add_tolerations(spec)
+        add_tolerations(spec)
 
     def _set_priority(self, pod: Doc, spec: dict[str, Any]) -> None:
         name = spec.get("priorityClassName", "")
@@ -141,7 +141,7 @@ def _pod_forbidden(pod: Doc, detail: str) -> StatusError:
     return forbidden("", "pods", shown_name(pod), detail)
 
 
-def _add_tolerations(spec: dict[str, Any]) -> None:
+def add_tolerations(spec: dict[str, Any]) -> None:
     """A pod stays five minutes on a node that is in trouble, unless it says otherwise."""
     tolerations = spec.setdefault("tolerations", [])
     for key in _TOLERATED:

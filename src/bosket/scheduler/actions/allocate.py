@@ -1,4 +1,4 @@
-"""Allocate: gives what is free, or is becoming free, to the jobs whose turn it is."""
+"""Allocate: places pending jobs on resources that are free or being released."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ALLOCATE = "allocate"
 
 
 def allocate(session: Session) -> None:
-    """Claims first. Then turn by turn: the gang's minimum, then extras one at a time, each time behind the others."""
+    """Serves nominations, then jobs in order: the gang's minimum first, then extras one at a time, each time behind the
+    other jobs."""
     serve_nominations(session)
     waiting = session.jobs.pending()
     shortages = _Shortages(session)
@@ -45,10 +46,10 @@ def allocate(session: Session) -> None:
 
 
 def allocate_what_is_left(session: Session) -> None:
-    """At the end of the cycle: jobs that KAI's estimates keep waiting are judged by what really fits.
+    """At the end of the cycle: tries again the jobs that KAI's estimates refuse, now by what really fits.
 
-    Jobs that still wait are passed over: from the next cycle on they have their turn with all other jobs, and victims
-    are searched for on their behalf. In this cycle every job that KAI serves has been served before them.
+    Jobs that still wait are passed over: from the next cycle on KAI's estimates are ignored in their turn, and in
+    searches for victims. Every job that KAI would serve in this cycle has been served before.
     """
     late = [job for job in session.jobs.candidates() if _is_worth_another_try(session, job)]
     if not late:
@@ -82,14 +83,14 @@ def _is_worth_another_try(session: Session, job: JobState) -> bool:
 
 
 def _may_fit(session: Session, job: JobState) -> bool:
-    """Whether domains have the GPUs for it, if nobody else were there."""
+    """Whether the topology has domains with enough GPUs for the job, if no other pod were there."""
     return DomainRoom(session, job, job.next_tasks(), at_best=True).suffices()
 
 
 class _Shortages:
-    """What wasn't there for a gang isn't there for the next one of the same make, until something else is placed.
+    """Remembers which jobs had no room: equal jobs aren't tried again until something else is placed.
 
-    Nor is it there for one of another make that asks for more than any node has.
+    Also refuses jobs that ask for more than any node has (`Room`).
     """
 
     def __init__(self, session: Session) -> None:
@@ -100,9 +101,10 @@ class _Shortages:
         self._version = session.outcome.version
 
     def of_all(self, jobs: Iterable[JobState]) -> list[tuple[JobState, JobReason]] | None:
-        """Why each of them has to wait, if not one can be placed: in a full cluster it doesn't matter whose turn it is.
+        """The reason of every job, if none of them can be placed; None if one might.
 
-        None when one of them might be. That takes a third off a cycle with a thousand gangs that wait.
+        In a full cluster the order of jobs doesn't matter then, which takes a third off a cycle with a thousand waiting
+        gangs.
         """
         found: list[tuple[JobState, JobReason]] = []
         for job in jobs:
@@ -149,7 +151,7 @@ class _Shortages:
 
     def _refusal(self, job: JobState, pod_class: PodClass) -> NodesRefused | None:
         if self._session.unfit(job.job.pod_sets[0].pending[0]) is not None:
-            return None  # that says more than the nodes do
+            return None  # a reason that concerns the pod itself says more than one about nodes
         if self._room is None:
             self._room = Room(self._session)
         return self._room.refusal(pod_class)

@@ -1,4 +1,4 @@
-"""Preempt: inside a queue, a job takes the place of others of lower priority."""
+"""Preempt: inside a queue, a job preempts jobs of lower priority."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bosket.scheduler.solver.order import Entries, JobTable
 
 
 def preempt(session: Session) -> None:
-    """Lets higher priorities go first inside each queue."""
+    """Preempts jobs for pending jobs of higher priority in the same queue."""
     evict_for_pending(session, _Preempt(session))
 
 

@@ -28,7 +28,7 @@ def blockers(trial: Trial, session: Session) -> tuple[Blocker, ...]:
     snapshot = trial.snapshot
     state = session.jobs.state_of(trial.job)
     found: list[Blocker] = []
-    for _, pods in departures(trial):
+    for _, pods in trial.ask(departures):
         if len(found) == MOST_BLOCKERS:
             break
         task = next((each for each in snapshot.residents.get(pods[0].spec.nodeName, ()) if each.pod is pods[0]), None)

@@ -21,6 +21,8 @@ class Candidate:
     sentence: Callable[[int], str]
     most: int = 1  #: the largest size
     is_number: bool = False  #: whether sizes are steps of a number, so that the next smaller one means something
+    #: whether larger sizes cost more to try, and a small one is likely to do
+    from_below: bool = False
     has_commands: bool = True  #: whether kubectl can make the change; what a controller made is changed in its template
 
     @staticmethod

@@ -7,11 +7,13 @@ as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar, cast
 
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.answers.change import ObjectPatch, patched
 from bosket.scheduler.answers.cluster import Cluster
+from bosket.scheduler.recording.object_lists import LISTS
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -46,6 +48,14 @@ class Draft:
         for (of, key), obj in self._after.items():
             if of is kind and obj is not None and self.cluster.get(kind, key) is None:
                 yield cast(K, obj)
+
+    def result(self) -> Cluster:
+        """The cluster with the changes made, as a cluster of its own."""
+        recorded = self.cluster.recorded
+        objects: dict[str, tuple[KubeObject, ...]] = {
+            name: tuple(self.objects(each.kind)) for name, each in LISTS.items()
+        }
+        return Cluster(replace(recorded, objects=objects), self.cluster.now)
 
     def put(self, obj: KubeObject) -> None:
         """Adds the object, or puts it in the place of the one with its key."""

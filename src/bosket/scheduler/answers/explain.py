@@ -24,11 +24,13 @@ from bosket.scheduler.answers.node_groups import node_groups
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import Start, Trial
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
-#: Seconds of CPU for the search for changes, by the number of nodes that a cluster has at most.
-SECONDS = ((1000, 0.4), (1_000_000_000, 1.6))
+#: Seconds of CPU after which no more changes are tried, by the number of nodes that a cluster has at most.
+SECONDS = ((1000, 0.5), (1_000_000_000, 2.0))
 #: So many of the jobs ahead are named.
 MOST_AHEAD = 5
 
@@ -70,14 +72,16 @@ def explain(
     key: ObjectKey,
     *,
     seconds: float | None = None,
+    decided: Decisions | None = None,
     clock: Callable[[], float] = time.process_time,
 ) -> Explanation:
     """Why the pod group `key` waits, and what would start it. Raises `UnknownJob`.
 
-    `seconds`: of CPU, for the search for changes; 0 leaves it out. `clock`: how much CPU was used.
+    `seconds`: of CPU, after which no more changes are tried; 0 for none. `decided`: what the next cycle decides on this
+    very cluster, where that is known already. `clock`: how much CPU was used.
     """
     began, decides_before = clock(), cluster.decides
-    trial = Trial(cluster, key)
+    trial = Trial(cluster, key, decided)
     if key not in trial.snapshot.jobs:
         raise UnknownJob(f"pod group {key} isn't one of this scheduler's: another scheduler or another shard has it")
     if seconds is None:
@@ -88,7 +92,7 @@ def explain(
     waits = verdict in ("never", "not-now")
     session = open_session(trial.snapshot, cluster.configuration) if waits else None
     changes, complete = (
-        ChangeSearch(trial, Budget(seconds, clock)).find(candidates(trial))
+        ChangeSearch(trial, Budget(seconds, clock, began)).find(candidates(trial))
         if waits and seconds > 0
         else ((), not waits)
     )
@@ -139,6 +143,10 @@ def _answer(trial: Trial, verdict: Verdict) -> Answer:
     if verdict in ("next-cycle", "waiting-for-termination"):
         assert trial.start is not None
         return _starting(trial.start)
+    if verdict == "never":
+        answer = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
+        if answer is not None:
+            return answer
     waiting = trial.waiting
     # What others get in their turns counts, too, where nobody can be evicted for the job.
     decisions = trial.whole if trial.start_alone is not None else trial.placing
@@ -146,16 +154,30 @@ def _answer(trial: Trial, verdict: Verdict) -> Answer:
     return answer or Answer(Reason("", "order"), "waits for its turn")
 
 
+def answer_in_emptied(snapshot: Snapshot, decisions: Decisions, key: ObjectKey) -> Answer | None:
+    """Why a job doesn't start even where nobody else is: that, and not what else is in its way, is what matters."""
+    answer = Sentences(snapshot, decisions).about(key)
+    if answer is None:
+        return None
+    return Answer(
+        answer.reason, answer.sentence.removesuffix("; no job ahead")
+    )  # there are none, in an emptied cluster
+
+
 def _starting(start: Start) -> Answer:
     nodes = sorted(set(start.nodes.values()))
-    where = f"{len(start.nodes)} pods on {', '.join(nodes[:3])}{' …' if len(nodes) > 3 else ''}"
+    where = f"{_pods(len(start.nodes))} on {', '.join(nodes[:3])}{' …' if len(nodes) > 3 else ''}"
     if start.evicts:
         return Answer(
-            Reason("Pipelined", "order"), f"the next cycle evicts {len(start.evicts)} pods for it, and it gets {where}"
+            Reason("Pipelined", "order"), f"the next cycle evicts {_pods(len(start.evicts))} for it, to start {where}"
         )
     if start.waits:
         return Answer(Reason("WaitingForTermination", "nodes"), f"starts with {where} once pods there have ended")
     return Answer(Reason("NextCycle", "order"), f"the next cycle starts it: {where}")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' if count != 1 else ''}"
 
 
 def _position(trial: Trial) -> Position | None:

@@ -6,25 +6,26 @@ evicted for whom, before and after. Every line of it is what `decide` decided; n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, NamedTuple
 
-from bosket.api.object import ObjectKey
+from bosket.api.kai import PodGroup
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.draft import Draft
 from bosket.scheduler.answers.edits import Drained
 from bosket.scheduler.answers.fragmentation import report
-from bosket.scheduler.answers.outcome import SHARE_DECIMALS, SHARE_NAMES
 from bosket.scheduler.answers.sentence import Sentences
+from bosket.scheduler.answers.trial import emptied, start_of
 from bosket.scheduler.answers.virtual_cluster import VirtualCluster
+from bosket.scheduler.answers.workload_name import workload_of
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.resource import GPU, QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, WAITING, TaskStatus
 
-Json = dict[str, Any]
 #: When a job starts: in the first cycle; when those have left that are evicted for it; in a later cycle.
 When = Literal["now", "after-evictions", "later"]
 Verdict = Literal["never", "not-now", "waiting-for-termination"]
@@ -37,15 +38,32 @@ MOST_PROOFS: Final = 20
 MOST_CYCLES: Final = 1000
 
 
+class Place(NamedTuple):
+    """Where a pod starts, with how many GPUs."""
+
+    node: str
+    gpus: float
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """A job that starts."""
 
     job: ObjectKey
-    nodes: Mapping[str, str]  #: pod → node
+    pods: Mapping[str, Place]  #: by name
     when: When
     cycle: int  #: the first is 1
     anyway: bool = False  #: whether it would start without the changes, too
+
+    @property
+    def nodes(self) -> Mapping[str, str]:
+        """Pod → node."""
+        return {pod: place.node for pod, place in self.pods.items()}
+
+    @property
+    def gpus(self) -> float:
+        """Of all of its pods that start."""
+        return sum(place.gpus for place in self.pods.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,7 @@ class Wait:
     job: ObjectKey
     verdict: Verdict
     sentence: str
+    pods: int  #: that wait
     anyway: bool = False
 
 
@@ -126,9 +145,6 @@ class Plan:
         return any(each.for_whom in names for each in self.evicts)
 
 
-Sentence = Callable[[Snapshot, Decisions, Job], str]
-
-
 def make_plan(
     cluster: Cluster,
     draft: Draft,
@@ -143,7 +159,7 @@ def make_plan(
     after = _follow(VirtualCluster(cluster, draft.changed), cycles)
     drained = tuple(drained)
     starts = _marked_starts(before, after)
-    waits = tuple(_waits(cluster, draft, before, after, subjects))
+    waits = tuple(_waits(draft, before, after, subjects))
     evicts = (*_drain_evictions(cluster, drained), *_marked_evictions(before, after))
     shares = {
         queue: (before.decisions.fair_share.get(queue), after.decisions.fair_share.get(queue))
@@ -158,7 +174,11 @@ def make_plan(
         usage=(before.usage_at_first, after.usage_at_last),
         placed=_placed(after.end),
         drained=drained,
-        workloads=workloads or {},
+        workloads={
+            **_workload_names(cluster.objects(PodGroup)),
+            **_workload_names(draft.objects(PodGroup)),
+            **(workloads or {}),
+        },
         digest=cluster.digest(),
         cycles=after.cycles,
         decides=before.cycles + after.cycles,
@@ -192,7 +212,7 @@ def _follow(cluster: VirtualCluster, cycles: int) -> _Course:
         snapshot, decisions = cluster.cycle()
         evictions = decisions.lasting_evictions
         evicts += _evicted(evictions, number)
-        helped = {ObjectKey(*each.preemptor.key) for each in evictions if each.preemptor is not None}
+        helped = {each.preemptor.key for each in evictions if each.preemptor is not None}
         _add_starts(starts, decisions, helped, number)
         changed = cluster.carry_out(decisions)
         if number >= cycles or not changed:
@@ -204,24 +224,22 @@ def _add_starts(
     starts: dict[ObjectKey, Start], decisions: Decisions, helped: Collection[ObjectKey], cycle: int
 ) -> None:
     """Jobs whose pods are bound in this cycle, or get a place that is freed for them."""
-    nodes: dict[ObjectKey, dict[str, str]] = {}
+    found: dict[ObjectKey, dict[str, Place]] = {}
     pipelined: set[ObjectKey] = set()
     lasting = {bind.task for bind in decisions.lasting_binds}
     for task, operation in decisions.outcome.items():
+        job = operation.job.key
         if task.status != TaskStatus.PENDING:
             continue
-        if isinstance(operation, Bind) and task in lasting:
-            nodes.setdefault(operation.job.key, {})[task.key.name] = operation.node
-        elif isinstance(operation, Pipeline) and operation.job.key in helped:
-            nodes.setdefault(operation.job.key, {})[task.key.name] = operation.node
-            pipelined.add(operation.job.key)
-    for job, found in nodes.items():
+        if isinstance(operation, Pipeline) and job in helped:
+            pipelined.add(job)
+        elif not isinstance(operation, Bind) or task not in lasting:
+            continue
+        found.setdefault(job, {})[task.key.name] = Place(operation.node, task.pod_class.charge[0])
+    for job, pods in found.items():
         known = starts.get(job)
         when: When = "after-evictions" if job in pipelined else "now" if cycle == 1 else "later"
-        if known is None:
-            starts[job] = Start(job, found, when, cycle)
-        else:
-            starts[job] = Start(job, {**known.nodes, **found}, known.when, known.cycle)
+        starts[job] = Start(job, pods, when, cycle) if known is None else replace(known, pods={**known.pods, **pods})
 
 
 def _evicted(evictions: Iterable[Eviction], cycle: int) -> list[Evicted]:
@@ -245,20 +263,14 @@ def _evicted(evictions: Iterable[Eviction], cycle: int) -> list[Evicted]:
 
 def _marked_starts(before: _Course, after: _Course) -> tuple[Start, ...]:
     return tuple(
-        Start(each.job, each.nodes, each.when, each.cycle, anyway=each.job in before.starts)
+        replace(each, anyway=each.job in before.starts)
         for each in sorted(after.starts.values(), key=lambda each: each.job)
     )
 
 
 def _marked_evictions(before: _Course, after: _Course) -> list[Evicted]:
     known = {(each.job, frozenset(each.pods)) for each in before.evicts}
-    return [
-        Evicted(
-            each.job, each.pods, each.for_whom, each.action, each.cycle, each.moves, each.lost_gpu_hours,
-            anyway=(each.job, frozenset(each.pods)) in known,
-        )
-        for each in after.evicts
-    ]  # fmt: skip
+    return [replace(each, anyway=(each.job, frozenset(each.pods)) in known) for each in after.evicts]
 
 
 def _drain_evictions(cluster: Cluster, drained: Iterable[Drained]) -> list[Evicted]:
@@ -274,11 +286,9 @@ def _drain_evictions(cluster: Cluster, drained: Iterable[Drained]) -> list[Evict
     return found
 
 
-def _waits(
-    cluster: Cluster, draft: Draft, before: _Course, after: _Course, subjects: Collection[ObjectKey]
-) -> Iterable[Wait]:
+def _waits(draft: Draft, before: _Course, after: _Course, subjects: Collection[ObjectKey]) -> Iterable[Wait]:
     waited = {job.key for job, _ in _waiting(before)}
-    proofs = 0
+    proofs, changed = 0, None
     found = sorted(_waiting(after), key=lambda each: (each[0].key not in subjects, each[0].key in waited, each[0].key))
     for job, sentence in found:
         is_pipelined = _pipelined(after.decisions, job)
@@ -289,8 +299,11 @@ def _waits(
             verdict = "waiting-for-termination"
         elif job.key in subjects or proofs < MOST_PROOFS:
             proofs += job.key not in subjects
-            verdict = "not-now" if starts_alone(cluster, draft, job.key) else "never"
-        yield Wait(job.key, verdict, sentence, anyway=job.key in waited)
+            changed = changed or draft.result()
+            known = changed.snapshot().jobs.get(job.key, job)
+            verdict = "not-now" if start_of(emptied(changed, [known]).decide(), job.key) is not None else "never"
+        pods = sum(task.status in WAITING for task in job.tasks)
+        yield Wait(job.key, verdict, sentence, pods, anyway=job.key in waited)
 
 
 def _waiting(course: _Course) -> Iterable[tuple[Job, str]]:
@@ -298,7 +311,7 @@ def _waiting(course: _Course) -> Iterable[tuple[Job, str]]:
     sentences = Sentences(course.snapshot, course.decisions)
     bound = {bind.job.key for bind in course.decisions.lasting_binds}
     for job in course.snapshot.unsettled:
-        has_pending = any(task.status in (TaskStatus.PENDING, TaskStatus.GATED) for task in job.tasks)
+        has_pending = any(task.status in WAITING for task in job.tasks)
         if not has_pending or job.is_active or job.key in bound:
             continue
         answer = sentences.about(job.key)
@@ -309,21 +322,13 @@ def _pipelined(decisions: Decisions, job: Job) -> bool:
     return any(isinstance(decisions.outcome.get(task), Pipeline) for task in job.tasks)
 
 
-def starts_alone(cluster: Cluster, draft: Draft, job: ObjectKey) -> bool:
-    """Whether the job would start if nothing else ran or waited in the cluster: decided, not estimated."""
-    from bosket.api.core import Pod
-    from bosket.api.kai import BindRequest
-    from bosket.api.keys import POD_GROUP_ANNOTATION
-
-    alone = dict(draft.changed)
-    for pod in draft.objects(Pod):
-        own = ObjectKey(pod.metadata.namespace, pod.metadata.annotations.get(POD_GROUP_ANNOTATION, ""))
-        if own != job:
-            alone[Pod, pod.key] = None
-    for request in draft.objects(BindRequest):
-        alone[BindRequest, request.key] = None
-    _, decisions = VirtualCluster(cluster, alone).cycle()
-    return any(bind.job.key == job for bind in decisions.lasting_binds)
+def _workload_names(groups: Iterable[KubeObject]) -> dict[ObjectKey, str]:
+    found = {}
+    for group in groups:
+        assert isinstance(group, PodGroup)
+        kind, name = workload_of(group)
+        found[group.key] = f"{kind} {group.metadata.namespace}/{name}"
+    return found
 
 
 def _placed(snapshot: Snapshot) -> dict[ObjectKey, dict[str, str]]:
@@ -339,72 +344,3 @@ def _usage(snapshot: Snapshot) -> Usage:
     total = float(table.allocatable[GPU].sum())
     used = total - float(table.idle[GPU].sum()) - float(table.releasing[GPU].sum())
     return Usage(total, used, report(snapshot).fragmented)
-
-
-def document(plan: Plan) -> Json:
-    """The plan as plain JSON: the contract of `bosket plan --json`."""
-    named = plan.workloads
-
-    def job(key: ObjectKey) -> Json:
-        return {"job": str(key)} | ({"workload": named[key]} if key in named else {})
-
-    def amounts(share: QueueAmounts | None) -> Json | None:
-        if share is None:
-            return None
-        return {name: round(amount, SHARE_DECIMALS) for name, amount in zip(SHARE_NAMES, share, strict=True)}
-
-    before, after = plan.usage
-    return {
-        "starts": [
-            {**job(each.job), "nodes": dict(each.nodes), "when": each.when, "cycle": each.cycle, "anyway": each.anyway}
-            for each in plan.starts
-        ],
-        "waits": [
-            {**job(each.job), "verdict": each.verdict, "sentence": each.sentence, "anyway": each.anyway}
-            for each in plan.waits
-        ],
-        "evicts": [
-            {
-                **job(each.job),
-                "pods": list(each.pods),
-                "for": each.for_whom or None,
-                "action": each.action,
-                "cycle": each.cycle,
-                "lost_gpu_hours": round(each.lost_gpu_hours, 2),
-                "anyway": each.anyway,
-            }
-            for each in plan.evicts
-            if len(each.moves) < len(each.pods)
-        ],
-        "moves": [
-            {
-                **job(each.job),
-                "pods": {pod: {"from": source, "to": target} for pod, (source, target) in each.moves.items()},
-                "for": each.for_whom or None,
-                "cycle": each.cycle,
-                "anyway": each.anyway,
-            }
-            for each in plan.evicts
-            if each.moves
-        ],
-        "fairShare": {
-            queue: {"before": amounts(old), "after": amounts(new)} for queue, (old, new) in plan.fair_share.items()
-        },
-        "usage": {
-            "gpus": [before.gpus, after.gpus],
-            "gpus_used": [before.used, after.used],
-            "fragmented": [round(before.fragmented, 3), round(after.fragmented, 3)],
-        },
-        "drained": [
-            {
-                "nodes": list(each.nodes),
-                "lost": [str(pod.key) for pod in each.lost],
-                "blocked": [{"pod": str(pod.key), "by": budget} for pod, budget in each.blocked],
-            }
-            for each in plan.drained
-        ],
-        "snapshotDigest": plan.digest,
-        "cycles": plan.cycles,
-        "decides": plan.decides,
-        "exitCode": plan.exit_code,
-    }

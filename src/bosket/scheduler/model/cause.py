@@ -1,18 +1,22 @@
 """Why a task is evicted: values with numbers in them, and the sentences that are made of them.
 
 Actions put one on every `Eviction`; events and conditions render it. Each text begins with KAI's own sentences, which
-users and tools know, and ends with the rule by which it was decided.
+users and tools know, and ends with the rule by which it was decided, which is `rule` by itself.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import QueueAmounts
+
+#: The line about lost run time that follows a cause's text begins so.
+LOST: Final = "Run time lost: "
 
 
 class QueueBalance(msgspec.Struct, frozen=True):
@@ -38,13 +42,15 @@ class Reclaimed(msgspec.Struct, frozen=True):
     reclaimer: QueueBalance
     within_quota: bool  #: whether the reclaimer stays within its quota, not only within its fair share
 
-    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+    @property
+    def rule(self) -> str:
         mine, theirs = self.reclaimer.queue, self.victim.queue
         if self.within_quota:
-            rule = f"{mine} stays within its quota and takes it back from {theirs}, which is over its own"
-        else:
-            rule = f"{mine} stays within its fair share and takes it from {theirs}, which is over its own"
-        return f"Pod {pod} was preempted by workload {by}.\n{self.victim}\n{self.reclaimer}\nReclaim: {rule}"
+            return f"{mine} stays within its quota and takes it back from {theirs}, which is over its own"
+        return f"{mine} stays within its fair share and takes it from {theirs}, which is over its own"
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        return f"Pod {pod} was preempted by workload {by}.\n{self.victim}\n{self.reclaimer}\nReclaim: {self.rule}"
 
 
 class Preempted(msgspec.Struct, frozen=True):
@@ -54,17 +60,22 @@ class Preempted(msgspec.Struct, frozen=True):
     priority: int  #: of the one that takes it
     victim_priority: int
 
+    @property
+    def rule(self) -> str:
+        return f"priority {self.priority} goes before {self.victim_priority} in queue {self.queue}"
+
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
-        return (
-            f"Pod {pod} was preempted by higher priority workload {by}\n"
-            f"Preempt: priority {self.priority} goes before {self.victim_priority} in queue {self.queue}"
-        )
+        return f"Pod {pod} was preempted by higher priority workload {by}\nPreempt: {self.rule}"
 
 
 class Consolidated(msgspec.Struct, frozen=True):
     """Others move closer together so that a job fits; there is room for the pod elsewhere."""
 
     to_node: str
+
+    @property
+    def rule(self) -> str:
+        return f"room is made when pods move closer together: there is some on node {self.to_node}"
 
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
         return (
@@ -80,13 +91,17 @@ class GangBroken(msgspec.Struct, frozen=True):
     subgroup: str  #: empty when the job has no sub-groups
     grace_seconds: float
 
+    @property
+    def rule(self) -> str:
+        return f"it has been below its minimum for longer than {self.grace_seconds:g} s"
+
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
         del by
         where = f" in sub-group {self.subgroup}" if self.subgroup else ""
         return (
             f"Workload doesn't meet the minimum required number of pods ({self.required}){where}, "
             f"evicting remaining pod: {pod}\n"
-            f"Stale gang: it has been below its minimum for longer than {self.grace_seconds:g} s"
+            f"Stale gang: {self.rule}"
         )
 
 
@@ -94,6 +109,11 @@ class Recalled(msgspec.Struct, frozen=True):
     """An eviction that an earlier process decided and this one carries out; of its cause only the text is left."""
 
     sentence: str
+
+    @property
+    def rule(self) -> str:
+        lines = [line for line in self.sentence.splitlines() if not line.startswith(LOST)]
+        return lines[-1].partition(": ")[2] if lines else ""
 
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
         del pod, by

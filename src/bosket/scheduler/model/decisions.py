@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, ResourceClaimAllocation
-from bosket.scheduler.model.cause import Cause
+from bosket.scheduler.model.cause import LOST, Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import EvictionRefused, JobReason, in_words
 from bosket.scheduler.model.reservation import Reservation
@@ -66,7 +66,7 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
         if not self.job_lost_gpu_hours:
             return text
         return (
-            f"{text}\nRun time lost: {self.lost_gpu_hours:.2f} GPU hours of the pod, "
+            f"{text}\n{LOST}{self.lost_gpu_hours:.2f} GPU hours of the pod, "
             f"{self.job_lost_gpu_hours:.2f} of workload {self.job.key}"
         )
 

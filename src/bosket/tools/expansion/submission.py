@@ -18,6 +18,7 @@ from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject, ObjectKey, OwnerReference
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
+from bosket.apiserver.admission.builtin import add_tolerations
 from bosket.apiserver.kinds.pod import behaviours
 from bosket.runtime.clock import SystemClock
 from bosket.scheduler.answers.draft import Draft
@@ -112,6 +113,9 @@ class _Submitter:
             msgspec.convert(document, Pod)
             _POD_BEHAVIOUR.default(document)
             errors = _POD_BEHAVIOUR.validate(document, None)
+            if not errors:
+                self._set_priority(what, document["spec"])
+                add_tolerations(document["spec"])
             pod = msgspec.convert(document, Pod)
         except msgspec.ValidationError as error:
             raise ExpansionError(f"{what}: {error}") from error
@@ -129,17 +133,25 @@ class _Submitter:
             return None
         if refusals := validate(pod, self._rules):
             raise ExpansionError(f"{what}: {'; '.join(f'{each.field}: {each.message}' for each in refusals)}")
-        self._check_priority_class(what, pod)
         return mutate(pod, self._rules, lambda: "plan")
 
-    def _check_priority_class(self, what: str, pod: Pod) -> None:
-        name = pod.spec.priorityClassName
-        known = [each.metadata.name for each in self._draft.objects(PriorityClass)]
-        if name and known and name not in known:
+    def _set_priority(self, what: str, spec: Document) -> None:
+        """As the API server's own admission does."""
+        known = {each.metadata.name: each for each in self._draft.objects(PriorityClass)}
+        name = spec.get("priorityClassName", "")
+        if not name:
+            defaults = [each for each in known.values() if each.globalDefault]
+            if defaults:
+                lowest = min(defaults, key=lambda each: each.value)
+                spec["priorityClassName"], spec["priority"] = lowest.metadata.name, lowest.value
+            return
+        if name not in known and known:
             raise ExpansionError(
                 f"{what}: spec.priorityClassName is {name}, and there is no such PriorityClass; there are: "
                 f"{', '.join(sorted(known))}"
             )
+        if name in known:
+            spec["priority"] = known[name].value
 
     async def _group(self, pod: Pod) -> None:
         try:

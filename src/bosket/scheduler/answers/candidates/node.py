@@ -18,6 +18,8 @@ from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.reason import EvictionRefused
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
 
+#: So many nodes are added at most.
+MOST_NODES = 32
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -111,7 +113,7 @@ def _more(trial: Trial) -> Iterator[Candidate]:
         short = [place for place in range(len(need)) if need[place] > table.allocatable[place, row]]
         for place in short:
             amounts[_wire_name(trial.snapshot.resource_names[place], amounts)] = _wire_amount(place, need[place])
-        larger = ", with " + ", ".join(
+        larger = ", but with " + ", ".join(
             _in_words(trial.snapshot.resource_names[place], place, need[place]) for place in short
         )
 
@@ -123,8 +125,9 @@ def _more(trial: Trial) -> Iterator[Candidate]:
         kind,
         patch,
         lambda size: f"add {size} node{'s' if size != 1 else ''} like {model.metadata.name}{larger}",
-        most=len(pods),
+        most=max(len(pods), MOST_NODES),  # others that wait may take the first ones
         is_number=True,
+        from_below=True,
         has_commands=False,
     )
 

@@ -12,12 +12,12 @@ from bosket.scheduler.answers.candidates.gang import waiting_pods
 from bosket.scheduler.answers.change import ObjectPatch
 from bosket.scheduler.answers.patching import Patching, document
 from bosket.scheduler.answers.trial import Trial
-from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.reason import TopologyUnusable
 
 
 def of_placement(trial: Trial) -> Iterator[Candidate]:
     """Candidates for the job's owner."""
-    yield from _topology(trial.job)
+    yield from _topology(trial)
     pods = waiting_pods(trial.job)
     yield from _tolerations(trial, pods)
     yield from _selectors(pods)
@@ -25,7 +25,8 @@ def of_placement(trial: Trial) -> Iterator[Candidate]:
     yield from _affinity(pods)
 
 
-def _topology(job: Job) -> Iterator[Candidate]:
+def _topology(trial: Trial) -> Iterator[Candidate]:
+    job = trial.job
     group, patching, levels = job.group, Patching(job.group), []
     places: list[tuple[tuple[str | int, ...], Any]] = [(("spec",), group.spec)]
     places += [(("spec", "subGroups", number), each) for number, each in enumerate(group.spec.subGroups)]
@@ -42,7 +43,8 @@ def _topology(job: Job) -> Iterator[Candidate]:
         sentence = f"prefer one domain of {', '.join(dict.fromkeys(levels))} instead of requiring it"
         yield Candidate.single("user", "topology-preferred", sentence, *patching.patch)
     constraint = group.spec.topologyConstraint
-    if constraint is not None:
+    reasons = trial.waiting.reasons if trial.waiting is not None else ()
+    if constraint is not None and any(isinstance(each, TopologyUnusable) for each in reasons):
         patch = Patching(group).remove("spec", "topologyConstraint").patch
         sentence = f"drop the topology constraint (topology {constraint.topology})"
         yield Candidate.single("user", "topology-dropped", sentence, *patch)
