@@ -14,7 +14,7 @@ from bosket.kube.codec import codec_of
 from bosket.kube.informer import Informers
 from bosket.scheduler.io import feed, lean_kinds
 from bosket.scheduler.io.lean_kinds import MOST_PARTS, PodSharing
-from bosket.scheduler.plugins.predicates.references import required_config_maps
+from bosket.scheduler.plugins.predicates.unfit import required_config_maps
 from bosket.scheduler.recording.redaction import bare, bare_pod
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, pod

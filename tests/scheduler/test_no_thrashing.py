@@ -23,7 +23,7 @@ from bosket.scheduler.model.decisions import Decisions, Pipeline
 from bosket.scheduler.model.nomination import PATIENCE_SECONDS
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.state.cluster_state import ClusterState
-from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.memory import Commitments
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
 from bosket.testing.cluster import NOW, drop_named, state_of

@@ -14,8 +14,7 @@ from bosket.scheduler.actions import ACTIONS, SEARCHING
 from bosket.scheduler.actions.allocate import ALLOCATE, allocate_what_is_left
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
-from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.step_timer import StepTimer, untimed
+from bosket.scheduler.framework.session import Session, StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.snapshot import Snapshot

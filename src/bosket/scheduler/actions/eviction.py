@@ -16,7 +16,7 @@ from bosket.scheduler.framework.extension import ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.lost_work import lost_gpu_seconds
+from bosket.scheduler.framework.operation import lost_gpu_seconds
 from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf

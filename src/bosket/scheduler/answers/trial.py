@@ -23,7 +23,7 @@ from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.recording.object_lists import LISTS
-from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.memory import Commitments
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from bosket.scheduler.framework.job_state import JobState, Placement
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import ResourceIndex
-from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.task import WAITING, Task
 
 
 class Operation(msgspec.Struct, frozen=True, eq=False):
@@ -45,3 +45,15 @@ class Tentative(Protocol):
     def take_back(self) -> None:
         """Undoes the operations, but for tasks that something was decided about since."""
         ...
+
+
+def lost_gpu_seconds(now: float, job: JobState, task: Task) -> float:
+    """GPU seconds that a pod has run for: since its job started, or since it was made if that was later or isn't known.
+
+    Asked before the pod's eviction has been decided, or while it counts as going from where it runs.
+    """
+    if task.status in WAITING:
+        return 0.0  # it has its place since this cycle only
+    since = max(job.job.history.last_started or 0.0, task.created)
+    gpus = (job.cost(task) if task.pod_class.share is not None else task.pod_class.charge)[0]
+    return max(0.0, now - since) * gpus

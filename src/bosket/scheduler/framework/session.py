@@ -7,6 +7,7 @@ The session only holds its parts together: what plugins registered (`extensions`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -23,7 +24,6 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.job_states import JobStates
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.orders import Orders
-from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeRow
@@ -33,6 +33,18 @@ from bosket.scheduler.model.reason import NO_CODE, SpecUnusable, unknown_subgrou
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
+
+#: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name), in it
+#: ("search", generator) for each turn; ("close", ""), in it ("plugin close", name) for each plugin with a `close`
+#: method.
+StepTimer = Callable[[str, str], AbstractContextManager[None]]
+
+
+def untimed(step: str, name: str) -> AbstractContextManager[None]:
+    """For those who don't measure."""
+    del step, name
+    return nullcontext()
+
 
 T = TypeVar("T")
 

@@ -18,8 +18,7 @@ from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.job_state import UNPLACED, JobMemento, JobState, Placement
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
-from bosket.scheduler.framework.lost_work import lost_gpu_seconds
-from bosket.scheduler.framework.operation import Operation
+from bosket.scheduler.framework.operation import Operation, lost_gpu_seconds
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model import decisions
 from bosket.scheduler.model.cause import Cause

@@ -35,7 +35,7 @@ from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.recording.object_lists import LISTS
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
-from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.memory import Commitments
 
 FILE_NAME = "snapshot.json"
 NANOSECONDS = 10**9  #: in a second

@@ -22,8 +22,7 @@ from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.own.bind_requests import pod_of
-from bosket.scheduler.state.own.commitments import Commitments
-from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
+from bosket.scheduler.state.own.memory import Commitments, KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks

@@ -28,12 +28,12 @@ from bosket.services.operator import monitoring, shard
 from bosket.services.operator.check import config_problems, shard_problems
 from bosket.services.operator.common import Common
 from bosket.services.operator.condition import DEPENDENCIES, PROMETHEUS_ANSWERS, Findings, conditions, unavailable
+from bosket.services.operator.kind import Served
 from bosket.services.operator.manifest import Manifest, owner_reference
 from bosket.services.operator.options import Options
 from bosket.services.operator.owned import Owned
 from bosket.services.operator.plan import plan
 from bosket.services.operator.prometheus_probe import PrometheusHealth
-from bosket.services.operator.served import Served
 from bosket.services.operator.without_effect import config_notes, shard_notes
 
 NAME: Final = "operator"

@@ -136,3 +136,14 @@ def _ever_smaller(memory: Memory) -> Iterator[Memory]:
         evictions = tuple(each for each in memory.evictions if (each.pod, each.uid) in leaving)
         memory = msgspec.structs.replace(memory, nominations=nominations, evictions=evictions)
         yield memory
+
+
+class Commitments(msgspec.Struct, frozen=True):
+    """Own decisions that the cluster may not show yet."""
+
+    evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
+    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
+    nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
+    #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
+    preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")
+    reservations: tuple[Reservation, ...] = ()
