@@ -38,8 +38,12 @@ from bosket.scheduler.model.proposal import Proposals, current_part
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.options import Options
 from bosket.scheduler.recent_failures import RecentFailures
+from bosket.scheduler.recording.flight.frames import CycleKind
+from bosket.scheduler.recording.flight.recorder import NOT_RECORDED, FlightRecorder
+from bosket.scheduler.recording.flight.writer import FlightWriter
 from bosket.scheduler.search_loop import SearchLoop
 from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.usage.live import live_usage
 from bosket.scheduler.usage.stores import open_source
 
@@ -69,7 +73,12 @@ class Scheduler:
         self._env, self._options = env, options
         self._configuration = _known(options.configuration)
         seen = options.state()
-        self._state = ClusterState(seen, report=_log.warning)
+        journal = Journal() if options.recording is not None else None
+        self._state = ClusterState(seen, _log.warning, journal)
+        self._recorder: FlightRecorder | None = None
+        if options.recording is not None and journal is not None:
+            writer = FlightWriter(options.recording / options.lease_name, options.recording_bounds)
+            self._recorder = FlightRecorder(writer, self._state, journal, seen)
         self._metrics = SchedulerMetrics(env.metrics, self._configuration, options.metrics_namespace)
         self._feed = Feed(
             env.informers, self._state, in_shard=seen.in_shard, budgets=not options.evict_by_deletion,
@@ -99,6 +108,7 @@ class Scheduler:
             configuration=lambda: self._configuration,
             binds_under_way=lambda: self._state.own.binds_under_way,
             least_pause_seconds=options.least_pause_seconds,
+            recorder=self._recorder,
         )
         self._decided: Snapshot | None = None
         self._restored = False  # whether the stored memory of earlier runs is in the state
@@ -149,6 +159,13 @@ class Scheduler:
         self._usage_changed.set()
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+
+    async def _run(self) -> None:
         self._decided, self._restored = None, False
         self._applier.start_anew()
         self._searches.start_anew()
@@ -224,6 +241,7 @@ class Scheduler:
         snapshot = self._recent.without(whole) if self._searches_beside else whole
         looking, deciding = time.thread_time() - began, 0.0
         self._metrics.snapshot_taken(looking)
+        number = self._record(snapshot, whole)
 
         async def compute(part: Snapshot, known: Configuration) -> Decisions:
             nonlocal deciding
@@ -233,7 +251,11 @@ class Scheduler:
         try:
             seen, decisions = await self._failures.quarantine.decide(snapshot, self._configuration, compute)
         except Exception as error:
+            if self._recorder is not None:
+                self._recorder.end(number, None, looking, f"{type(error).__name__}: {error}")
             return looking, _Failed(snapshot, error)
+        if self._recorder is not None:
+            self._recorder.end(number, decisions, looking + deciding)
         began = time.thread_time()
         await self._apply(seen, decisions, tried_all=snapshot is whole)
         if self._searches_beside:
@@ -243,6 +265,14 @@ class Scheduler:
         self._cycles += 1
         log_steps(_log, f"cycle {self._cycles}", seen, self._configuration, decisions)
         return spent, None
+
+    def _record(self, snapshot: Snapshot, whole: Snapshot) -> int:
+        """Records what a cycle decides on; the cycle's number in the recording."""
+        if self._recorder is None:
+            return NOT_RECORDED
+        kind: CycleKind = "place" if self._searches_beside else "whole"
+        quarantined = tuple(str(each.suspect) for each in self._failures.quarantine.offenders)
+        return self._recorder.begin(snapshot, self._configuration, kind, whole=whole, quarantined=quarantined)
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decisions, float]:
         """Runs in the worker's thread; returns the decisions and their CPU seconds."""

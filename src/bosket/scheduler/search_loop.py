@@ -30,6 +30,8 @@ from bosket.scheduler.metrics.cycle import SchedulerMetrics
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.proposal import Proposal, Proposals, by_action, split
 from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.recording.flight.frames import CycleKind
+from bosket.scheduler.recording.flight.recorder import NOT_RECORDED, FlightRecorder
 
 _log = logging.getLogger(__name__)
 
@@ -73,11 +75,12 @@ class SearchLoop:
         configuration: Callable[[], Configuration],
         binds_under_way: Callable[[], int],
         least_pause_seconds: float,
+        recorder: FlightRecorder | None = None,
     ) -> None:
         """`placing`: the lock that the placing loop holds from a snapshot until its decisions are applied, so that
         findings are compared with a snapshot that shows them. `binds_under_way`: the number of pending bind
         requests."""
-        self._binds_under_way = binds_under_way
+        self._binds_under_way, self._recorder = binds_under_way, recorder
         self._clock, self._worker, self._failures = clock, worker, failures
         self._applier, self._metrics, self._placing = applier, metrics, placing
         self._configuration, self._least_pause_seconds = configuration, least_pause_seconds
@@ -180,7 +183,7 @@ class SearchLoop:
             began = time.thread_time()
             return decide(part, known, watch, proposals=proposals), time.thread_time() - began
 
-        spent = 0.0
+        number, spent = self._record(snapshot, proposals), 0.0
 
         async def compute(part: Snapshot, known: Configuration) -> Decisions:
             nonlocal spent
@@ -191,14 +194,29 @@ class SearchLoop:
         try:
             decisions = await self._failures.quarantine.search(snapshot, configuration, compute)
         except Abandoned:
+            self._note_end(number, None, spent, "abandoned")
             return None
         except Exception as error:
+            self._note_end(number, None, spent, f"{type(error).__name__}: {error}")
             await self._investigate(snapshot, configuration, error, time.perf_counter() - started)
             return None
         self._failed = 0
+        self._note_end(number, decisions, spent)
         what = "search" if proposals is None else "check of what a search found"
         log_steps(_log, what, snapshot, configuration, decisions)
         return None if abandoned.is_set() else _Searched(current, decisions, spent)
+
+    def _record(self, snapshot: Snapshot, proposals: Proposals | None) -> int:
+        """Records what a search or a check decides on; its number in the recording."""
+        if self._recorder is None:
+            return NOT_RECORDED
+        kind: CycleKind = "search" if proposals is None else "check"
+        quarantined = tuple(str(each.suspect) for each in self._failures.quarantine.offenders)
+        return self._recorder.begin(snapshot, self._configuration(), kind, proposals=proposals, quarantined=quarantined)
+
+    def _note_end(self, number: int, decisions: Decisions | None, spent: float, error: str = "") -> None:
+        if self._recorder is not None:
+            self._recorder.end(number, decisions, spent, error)
 
     async def _investigate(
         self, snapshot: Snapshot, configuration: Configuration, error: Exception, spent: float

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from bosket.api.core import Node
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.kube.codec import codec_of, gc_paused
 from bosket.scheduler.answers.change import ChangeError, ObjectPatch, patched
@@ -24,6 +23,7 @@ from bosket.scheduler.configuration.file import configuration_document
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.recording.flight.digest import decisive
 from bosket.scheduler.recording.object_lists import LISTS, RecordedList
 from bosket.scheduler.recording.recorded import Partition, Recorded
 
@@ -138,15 +138,5 @@ class Cluster:
             encode, known = codec_of(each.kind).encode, self._objects[each.kind]
             digest.update(each.kind.__name__.encode())
             for key in sorted(known):
-                digest.update(encode(_decisive(each.redact(known[key]))))
+                digest.update(encode(decisive(each.redact(known[key]))))
         return f"sha256:{digest.hexdigest()}"
-
-
-def _decisive(obj: KubeObject) -> KubeObject:
-    """The object without what changes on every write and every heartbeat, though nothing of consequence did."""
-    metadata = msgspec.structs.replace(obj.metadata, resourceVersion="", generation=0, managedFields=())
-    obj = msgspec.structs.replace(obj, metadata=metadata)
-    if isinstance(obj, Node):
-        conditions = tuple(msgspec.structs.replace(each, lastHeartbeatTime=None) for each in obj.status.conditions)
-        obj = msgspec.structs.replace(obj, status=msgspec.structs.replace(obj.status, conditions=conditions))
-    return obj

@@ -301,7 +301,7 @@ def _waits(draft: Draft, before: _Course, after: _Course, subjects: Collection[O
             proofs += job.key not in subjects
             changed = changed or draft.result()
             known = changed.snapshot().jobs.get(job.key, job)
-            verdict = "not-now" if start_of(emptied(changed, known).decide(), job.key) is not None else "never"
+            verdict = "not-now" if start_of(emptied(changed, [known]).decide(), job.key) is not None else "never"
         pods = sum(task.status in WAITING for task in job.tasks)
         yield Wait(job.key, verdict, sentence, pods, anyway=job.key in waited)
 

@@ -131,7 +131,8 @@ class Feed:
         """Subscribes to a kind. `optional`: the server may not serve it; `only`: objects for which it is False are
         dropped."""
         kind: Kind[Any] = metadata_of(taken) if metadata_only else taken
-        put, drop, _ = self._state.handlers(taken)
+        handlers = self._state.handlers(taken)
+        put, drop = handlers.put, handlers.drop
 
         def handle(change: Change[Any]) -> None:
             old, new = change

@@ -125,7 +125,11 @@ class Shared(Generic[K, V]):
     def __contains__(self, key: K) -> bool:
         return self.get(key, _MISSING) is not _MISSING
 
-    def get(self, key: K, default: D) -> V | D:
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+    def get(self, key: K, /, default: Any = None) -> Any:
         if self._changes:
             found = self._changes.get(key, _MISSING)
             if found is not _MISSING:

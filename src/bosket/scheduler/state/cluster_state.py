@@ -37,6 +37,7 @@ from bosket.scheduler.state.devices.numa_zones import NumaTopologies
 from bosket.scheduler.state.handlers import KindHandlers, by_key, by_name
 from bosket.scheduler.state.invalidation import Dirty, Invalidation
 from bosket.scheduler.state.jobs import Jobs
+from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.node_objects import NodeObjects
 from bosket.scheduler.state.options import StateOptions
@@ -57,7 +58,13 @@ _JOBS_AT_ONCE = _NODES_AT_ONCE = 500
 class ClusterState:
     """What the scheduler knows of the cluster, kept up to date object by object."""
 
-    def __init__(self, options: StateOptions | None = None, report: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        options: StateOptions | None = None,
+        report: Callable[[str], None] | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        """`report` gets a sentence for each object that can't be read; changed objects are noted in the `journal`."""
         self._options = options = options or StateOptions()
         self._report = report = report or (lambda _: None)
         self._dirty = dirty = Dirty()
@@ -76,7 +83,7 @@ class ClusterState:
         )  # fmt: skip
         self._node_objects = NodeObjects(self._nodes, self._tasks, self._preemptions, options.worker_labels, report)
         self._jobs = Jobs(self._tasks, self._preemptions, dirty, options.node_pool_label, report)
-        self.own = OwnDecisions(self._tasks, self._jobs, self._preemptions, dirty)
+        self.own = OwnDecisions(self._tasks, self._jobs, self._preemptions, dirty, journal)
         self._situation = Situation(
             self._nodes.nodes, self._queues.objects, self._jobs.priorities, self._topologies.objects
         )
@@ -91,6 +98,8 @@ class ClusterState:
         # garbage collector is kept off.
         after = Invalidation(dirty, self._preemptions, self._zones, self._tasks.pods)
         self._handlers = {**self._workload_handlers(after), **self._capacity_handlers(after)}
+        if journal is not None:
+            self._handlers = {kind: each.noted_in(journal, kind) for kind, each in self._handlers.items()}
         self._memory = VerdictMemory()
         self._last: Snapshot | None = None
 
@@ -147,18 +156,28 @@ class ClusterState:
         """Handlers of the kinds that describe workloads: pods, pod groups, queues, priorities, budgets."""
         tasks, jobs, queues, budgets = self._tasks, self._jobs, self._queues, self._tasks.evictions
         return {
-            Pod: by_key(tasks.put, tasks.drop, tasks.pods.values),
-            BindRequest: KindHandlers(tasks.put_bind_request, tasks.drop_bind_request, tasks.requests.known.values),
-            PodDisruptionBudget: by_key(budgets.put_budget, budgets.drop_budget, budgets.budgets.values),
+            Pod: by_key(tasks.put, tasks.drop, tasks.pods),
+            BindRequest: KindHandlers(
+                tasks.put_bind_request,
+                tasks.drop_bind_request,
+                tasks.requests.known.values,
+                tasks.requests.known.get,
+            ),
+            PodDisruptionBudget: by_key(budgets.put_budget, budgets.drop_budget, budgets.budgets),
             Namespace: by_name(
                 partial(put_namespace, tasks.pod_selectors, self._dirty),
                 tasks.pod_selectors.drop_namespace,
-                tasks.pod_selectors.namespaces.values,
+                tasks.pod_selectors.namespaces,
                 then=self._dirty.pods.update,
             ),
-            PodGroup: by_key(jobs.put_group, jobs.drop_group, jobs.groups_with_notes),
-            PriorityClass: by_name(jobs.put_priority_class, jobs.drop_priority_class, jobs.priorities.values),
-            QueueObject: by_name(queues.put, queues.drop, queues.objects.values, then=after.by_queue),
+            PodGroup: KindHandlers(
+                jobs.put_group,
+                lambda group: jobs.drop_group(group.key),
+                jobs.groups_with_notes,
+                jobs.group_with_notes,
+            ),
+            PriorityClass: by_name(jobs.put_priority_class, jobs.drop_priority_class, jobs.priorities),
+            QueueObject: by_name(queues.put, queues.drop, queues.objects, then=after.by_queue),
         }
 
     def _capacity_handlers(self, after: Invalidation) -> dict[type[KubeObject], KindHandlers[Any]]:
@@ -168,30 +187,30 @@ class ClusterState:
         volumes, drivers = self._volumes, self._volumes.drivers
         devices, pools = self._devices, self._devices.pools
         return {
-            Node: by_name(nodes.put, nodes.drop, self._nodes.nodes.values),
-            Topology: by_name(topologies.put, topologies.drop, topologies.objects.values, then=after.by_topology),
-            NodeResourceTopology: by_name(zones.put, zones.drop, zones.objects.values, then=after.by_zones),
-            PersistentVolumeClaim: by_key(volumes.put_claim, volumes.drop_claim, volumes.claims.values),
-            PersistentVolume: by_name(volumes.put_volume, volumes.drop_volume, volumes.volumes.values),
-            StorageClass: by_name(volumes.put_class, volumes.drop_class, volumes.classes.values),
-            CSINode: by_name(volumes.put_csi_node, volumes.drop_csi_node, drivers.nodes.values),
-            CSIDriver: by_name(volumes.put_csi_driver, volumes.drop_csi_driver, drivers.drivers.values),
-            CSIStorageCapacity: by_key(volumes.put_capacity, volumes.drop_capacity, drivers.capacities.values),
+            Node: by_name(nodes.put, nodes.drop, self._nodes.nodes),
+            Topology: by_name(topologies.put, topologies.drop, topologies.objects, then=after.by_topology),
+            NodeResourceTopology: by_name(zones.put, zones.drop, zones.objects, then=after.by_zones),
+            PersistentVolumeClaim: by_key(volumes.put_claim, volumes.drop_claim, volumes.claims),
+            PersistentVolume: by_name(volumes.put_volume, volumes.drop_volume, volumes.volumes),
+            StorageClass: by_name(volumes.put_class, volumes.drop_class, volumes.classes),
+            CSINode: by_name(volumes.put_csi_node, volumes.drop_csi_node, drivers.nodes),
+            CSIDriver: by_name(volumes.put_csi_driver, volumes.drop_csi_driver, drivers.drivers),
+            CSIStorageCapacity: by_key(volumes.put_capacity, volumes.drop_capacity, drivers.capacities),
             ResourceClaim: by_key(
                 devices.put_claim,
                 devices.drop_claim,
-                devices.claims.values,
+                devices.claims,
                 then=self._dirty.pods.update,
             ),
-            ResourceSlice: by_name(pools.put, pools.drop, pools.slices.values),
+            ResourceSlice: by_name(pools.put, pools.drop, pools.slices),
             DeviceClass: by_name(
                 devices.put_class,
                 devices.drop_class,
-                devices.classes.values,
+                devices.classes,
                 then=after.by_device_class,
             ),
-            DeviceTaintRule: by_name(pools.put_rule, pools.drop_rule, pools.rules.values),
-            ConfigMap: by_key(config_maps.put, config_maps.drop, config_maps.objects),
+            DeviceTaintRule: by_name(pools.put_rule, pools.drop_rule, pools.rules),
+            ConfigMap: by_key(config_maps.put, config_maps.drop, config_maps),
         }
 
     # Reading
@@ -204,6 +223,10 @@ class ClusterState:
         """All objects of a kind as they were put in; including assumed bind requests, and pod groups with pending
         annotations."""
         return tuple(self.handlers(kind).objects())
+
+    def find(self, kind: type[KubeObject], key: ObjectKey) -> KubeObject | None:
+        """One of `objects`."""
+        return self.handlers(kind).find(key)
 
     def group(self, key: ObjectKey) -> PodGroup | None:
         """The latest version of a pod group; the version in a job may be older if only the status differs."""

@@ -30,6 +30,14 @@ class ConfigMaps:
     def freeze(self) -> Container[ObjectKey]:
         return self._keys.freeze()
 
-    def objects(self) -> Iterator[ConfigMap]:
-        """ConfigMaps without contents."""
-        return (ConfigMap(metadata=ObjectMeta(namespace=key.namespace, name=key.name)) for key in self._keys.freeze())
+    def get(self, key: ObjectKey) -> ConfigMap | None:
+        """The ConfigMap without its contents."""
+        return _empty(key) if key in self._keys else None
+
+    def values(self) -> Iterator[ConfigMap]:
+        """All of them without their contents."""
+        return map(_empty, self._keys.freeze())
+
+
+def _empty(key: ObjectKey) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(namespace=key.namespace, name=key.name))

@@ -99,6 +99,11 @@ class Jobs:
         """All groups with their pending annotations."""
         return map(self.notes.overlay, self.groups.values())
 
+    def group_with_notes(self, key: ObjectKey) -> PodGroup | None:
+        """The group as it will be."""
+        found = self.groups.get(key)
+        return self.notes.overlay(found) if found is not None else None
+
     def unsettled(self) -> tuple[Job, ...]:
         """Jobs with a task that isn't placed or that needs a report."""
         return tuple(map(self.known.__getitem__, _in_order(self._unsettled)))

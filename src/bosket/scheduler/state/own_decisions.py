@@ -21,6 +21,7 @@ from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
+from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.state.own.bind_requests import pod_of
 from bosket.scheduler.state.own.memory import Commitments, KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
@@ -34,7 +35,10 @@ RESUME_SECONDS: Final = 120.0
 class OwnDecisions:
     """Called by the scheduler's writers, and when the memory of another process is restored."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty) -> None:
+    def __init__(
+        self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty, journal: Journal | None = None
+    ) -> None:
+        self._journal = journal or Journal()
         self._tasks, self._jobs, self._dirty = tasks, jobs, dirty
         self._nominations, self._preemptions = Nominations(), preemptions
         self._reservations: tuple[Reservation, ...] = ()
@@ -44,11 +48,13 @@ class OwnDecisions:
     def assume_bind_request(self, request: BindRequest) -> None:
         """Counts a decided request before it is written."""
         self._tasks.requests.assume(request)
+        self._journal.note(BindRequest, request.key)
         self._tasks.renew(pod_of(request))
 
     def withdraw_bind_request(self, key: ObjectKey) -> None:
         """The request could not be written: its pod is pending again."""
         self._tasks.renew(self._tasks.requests.withdraw(key))
+        self._journal.note(BindRequest, key)
 
     @property
     def binds_under_way(self) -> int:
@@ -86,6 +92,10 @@ class OwnDecisions:
         self.withdraw_eviction(pod)
         self._dirty.other = True
 
+    def evictions_under_way(self) -> tuple[ObjectKey, ...]:
+        """Pods whose eviction isn't observed yet, in order."""
+        return self._tasks.evictions.going()
+
     def guard_of(self, pod: ObjectKey) -> ObjectKey | None:
         """The disruption budget that guards the pod."""
         return self._tasks.evictions.budget_of(pod)
@@ -95,12 +105,14 @@ class OwnDecisions:
     def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
         """Counts an annotation that is about to be written, or taken away."""
         self._jobs.notes.write(group, annotation, value)
+        self._journal.note(PodGroup, group.key)
         self._dirty.jobs.add(group.key)
 
     def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
         """The annotation could not be written."""
         if self._jobs.notes.forget(group, annotation):
             self._dirty.jobs.add(group)
+            self._journal.note(PodGroup, group)
 
     def notes(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
         """Annotations that count and aren't observed yet: by group, with its uid."""
