@@ -381,18 +381,19 @@ class HeldNodes(NamedTuple):
 
 
 class Reserver(Protocol):
-    """Holds nodes for jobs that are to start later.
+    """Holds nodes for jobs that are to start later. At most one plugin registers one, and the first counts.
 
-    Called for each job that is about to be placed, in simulations too; what is nominated for a job is its own all the
-    same. At most one plugin registers one, and the first counts.
+    `held_from` is called for each job that is about to be placed, each time, in simulations too; not where a job gets
+    the nodes that were nominated for it, which are its own all the same.
+    May assume that the next tasks of the job aren't placed yet.
     """
 
     def reserve(self) -> tuple[Reservation, ...]:
-        """The reservations of this cycle, in the order of their rights. Called once all plugins have opened."""
+        """The reservations of this cycle, in the order of their rights. Called once, when all plugins have opened."""
         ...
 
     def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
-        """What is held for others, as far as the job would be in their way; None where it may go anywhere."""
+        """The nodes held for other jobs, if the job could be in their way; None where the job may go anywhere."""
         ...
 
 
