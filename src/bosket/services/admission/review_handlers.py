@@ -1,6 +1,6 @@
 """What each webhook says: from the request of a review to a verdict, by the pure rules of this package.
 
-`pods_completed` and `pods_checked` are asked in turn for a new pod; the rest is checked only. What can't be decoded is
+`complete_pod` and `check_pod` are called in turn for a new pod; the rest is checked only. What can't be decoded is
 refused: an API server that knows more than we do about an object would have said so by its version.
 """
 

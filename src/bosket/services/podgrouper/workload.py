@@ -42,7 +42,7 @@ class Cluster(Protocol):
     def kind_defaults(self) -> KindDefaults: ...
 
     def pods_labelled(self, namespace: str, label: str, value: str) -> Iterable[Pod]:
-        """Pods by one of the labels in `bosket.services.podgrouper.index_labels.POD_LABELS`."""
+        """Pods by one of the labels in `POD_LABELS`."""
 
     def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
         """Groups that have an object's uid in their names."""
