@@ -24,4 +24,5 @@ class Cells(Protocol[Index_contra]):
 
 def cells(array: NDArray[np.float64] | NDArray[np.bool_]) -> Cells[Any]:
     """A view of a contiguous array's own memory."""
-    return cast("Cells[Any]", memoryview(array))  # type: ignore[arg-type]
+    whole: Any = array  # its own type does not say that it is a buffer
+    return cast("Cells[Any]", memoryview(whole))
