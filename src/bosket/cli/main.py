@@ -230,6 +230,12 @@ _add_command(
     "bosket migrate --json | jq '.items[] | select(.outlook == \"needs action\")'",
     "bosket migrate dump.yaml snapshot.zip",
 )
+_add_command(
+    "bosket.cli.eta:eta",
+    "Show when a job will start.",
+    "bosket eta train",
+    "bosket eta team-a/train --snapshot snapshot.zip --json | jq .p50",
+)
 _simulate = App(
     name="simulate",
     help="Show what queues would get, once or over time, and how long jobs would wait.",
