@@ -40,8 +40,8 @@ def order(
 ) -> None:
     """Show in which order waiting jobs have their turn, why each goes before the next, and what comes of it now.
 
-    It is the order in which they start as room comes free: after each turn the queue is charged with the job, as if it
-    had got what it asks for. A job that doesn't fit now doesn't keep those behind it from being tried.
+    Jobs start in this order as room comes free: after each turn the queue is charged with the job, as if it had got
+    what it asks for. A job that doesn't fit now doesn't keep those behind it from being tried.
 
     Parameters
     ----------
