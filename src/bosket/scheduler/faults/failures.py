@@ -57,13 +57,13 @@ class Failures:
         try:
             snapshot = self._state.snapshot(now)
         except Exception as error:
-            _log.exception("the cluster can't be looked at")
+            _log.exception("no snapshot can be taken")
             self._metrics.failed("snapshot")
             if await self._left_out_any(now, error):
                 try:
                     return self._state.snapshot(now)
                 except Exception:
-                    _log.exception("the cluster still can't be looked at")
+                    _log.exception("still no snapshot can be taken")
             _log.error("nothing is scheduled in this cycle")
             return None
         self._feed.looked_at()
