@@ -1,4 +1,4 @@
-"""Tokens of service accounts: signed, for an audience and a time, bound to objects with which they lose their worth.
+"""Tokens of service accounts: signed, for an audience and a time, bound to objects and invalid once these are deleted.
 
 `token_request` issues them, the authenticator and token reviews ask whose they are.
 """
