@@ -16,7 +16,7 @@ from bosket.apiserver.store.entry import Entry
 from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
 
-#: Who issues the tokens, and for whom they are unless the client says.
+#: The issuer of tokens, and their default audience.
 ISSUER: Final = "https://kubernetes.default.svc"
 _CLAIM: Final = "kubernetes.io"
 _EXTRA: Final = "authentication.kubernetes.io/"

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from bosket.api.resource_k8s import AllocationResult
 
-#: Whom a claim is kept for that is allocated though nobody uses it.
+#: Stands for the user of a claim that is allocated without a user.
 NOBODY = ""
 KEPT, UNUSED = frozenset({NOBODY}), frozenset[str]()
 
