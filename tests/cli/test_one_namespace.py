@@ -188,6 +188,16 @@ async def test_a_tenant_sees_what_its_rights_show_and_is_told_what_they_do_not(
             ("ml", "runs", ["node-000"])
         ]
 
+        code, out, err = await cluster.said(cluster.tenant, "explain", "waits")
+        assert code == 0
+        assert out.startswith("ml/waits, pending: needs 16 GPUs on one node\n")
+        assert "your rights don't show enough" in out
+        answer = await cluster.data(cluster.tenant, "explain", "waits")
+        assert (answer["verdict"], answer["complete"]) == (None, False)
+        code, out, err = await cluster.said(cluster.tenant, "explain", "--all")
+        assert (code, out) == (1, "")
+        assert "see bosket jobs" in err
+
         code, out, err = await cluster.said(cluster.tenant, "order")
         assert (code, out) == (1, "")
         assert "whose turn it is can't be known without all of: Node, Queue, Pod, PodGroup" in err

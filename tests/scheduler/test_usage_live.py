@@ -202,7 +202,7 @@ async def test_an_answer_that_does_not_come_is_given_up(caplog: pytest.LogCaptur
 
 
 class Broken:
-    """A store with a bug, that also wants to be told."""
+    """A store with a bug, that also wants samples."""
 
     sample_interval_seconds = 60.0
 

@@ -235,9 +235,11 @@ class Scheduler:
         """Snapshot, decide, apply; returns the CPU seconds, and the failure if `decide` raised."""
         began = time.thread_time()
         current = await self._failures.look(now)
+        # The same snapshot object means that no object changed, so the decisions would be the same.
         if current is None or (current is self._decided and now < self._look_again_at):
             return 0.0, None
         self._decided, whole = current, replace(current, now=now)
+        # In a full cluster this makes a cycle's cost follow the new pods, not all pending ones.
         snapshot = self._recent.without(whole) if self._searches_beside else whole
         looking, deciding = time.thread_time() - began, 0.0
         self._metrics.snapshot_taken(looking)

@@ -127,7 +127,18 @@ class ChangeSearch:
             verified=True,
             stepLessFails=step_less_fails,
             commands=tuple(map(command, patch)) if candidate.has_commands else (),
+            made_in=self._owner() if candidate.in_template else "",
         )
+
+    def _owner(self) -> str:
+        """What makes the job's pods, where something does."""
+        owners = [
+            f"{each.kind} {each.name}"
+            for task in self._trial.job.tasks
+            for each in task.pod.metadata.ownerReferences
+            if each.controller
+        ]
+        return owners[0] if owners else ""
 
     def _smallest(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
         """By bisecting, a size above `fails` that does, the next smaller one of which was tried and doesn't."""
