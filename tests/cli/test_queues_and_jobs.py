@@ -48,6 +48,7 @@ def test_one_queue_is_shown_with_those_below_it(tmp_path: Path, capsys: pytest.C
     file = recorded(tmp_path)
     report = json.loads(printed(capsys, "queues", "nlp", "--snapshot", file, "--json"))
     assert [each["name"] for each in report["queues"]] == ["nlp"]
+    assert "14 of 20 GPUs used (70%), 1 job waits" in printed(capsys, "queues", "nlp", "--snapshot", file)
     assert main(["queues", "oracle", "--snapshot", file]) == 2
     assert "there is no queue oracle; there are: company, nlp, vision" in capsys.readouterr().err
 
@@ -182,4 +183,4 @@ def test_where_output_is_ascii_so_are_the_bars(tmp_path: Path) -> None:
 
 def test_a_snapshot_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--watch", "--snapshot", recorded(tmp_path)]) == 2
-    assert "a snapshot file doesn't change" in capsys.readouterr().err
+    assert "a snapshot file or a moment doesn't change" in capsys.readouterr().err
