@@ -6,6 +6,7 @@ for a tenant who may read one namespace only, why a job waits is what the schedu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
@@ -47,6 +48,19 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[str, ...]  #: where its pods are, or are about to be, by name
     sentence: str  #: why it waits, or what happens to it next; empty for a job that simply runs
     reason: str = ""  #: the reason's code, as the pod group's condition has it
+
+
+class JobReport(msgspec.Struct, frozen=True, rename="camel"):
+    """What `bosket jobs --json` prints, and `GET /jobs` gives."""
+
+    jobs: tuple[JobRow, ...]
+    counts: dict[str, int]  #: by state, of these
+    decided: bool = True  #: whether why they wait was found out now; otherwise it is what the scheduler has written
+
+    @staticmethod
+    def of(jobs: tuple[JobRow, ...], *, decided: bool = True) -> JobReport:
+        """The report about these jobs."""
+        return JobReport(jobs, dict(Counter(job.state for job in jobs)), decided)
 
 
 def can_decide(unread: Collection[str]) -> bool:
