@@ -59,7 +59,8 @@ def add_endpoints(
     if SnapshotEndpoint.path in paths:  # whoever may have everything may have these, too
 
         def fresh_snapshot() -> Snapshot:
-            return replace(state.snapshot(env.clock.now()), memory=VerdictMemory())
+            now = env.clock.now()  # the state's own snapshot keeps its time while nothing changes
+            return replace(state.snapshot(now), now=now, memory=VerdictMemory())
 
         for path, answer in _REPORTS.items():
             env.local_pages.add(path, _report_page(env, fresh_snapshot, configuration, answer))
