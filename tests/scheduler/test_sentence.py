@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bosket.api.core import Node
+from bosket.api.core import EnvFromSource, Node
+from bosket.api.core.container import ConfigMapEnvSource
 from bosket.api.kai import SubGroup
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.answers.answer import Answer
@@ -106,6 +107,11 @@ def test_a_limit_is_told_with_what_the_queue_holds() -> None:
     assert (told.reason.code, told.reason.tier, told.reason.limit) == ("OverLimit", "queue", 8)
 
 
+def test_a_limit_is_not_told_to_a_job_that_no_node_could_hold() -> None:
+    told = answers(nodes(2), queue("q", limit=12), running("r", "n0", 4), job("w", gpus=12))["w"]
+    assert told.sentence == "needs 12 GPUs on one node; the largest has 8"
+
+
 def test_a_quota_binds_jobs_that_are_not_preemptible() -> None:
     told = answers(nodes(2), queue("q", quota=4), job("w", gpus=8, preemptibility="non-preemptible"))["w"]
     assert told.sentence == (
@@ -189,6 +195,22 @@ def test_memory_of_a_gpu_is_told_in_mebibytes() -> None:
     assert told["w"].sentence.startswith("needs 20000 MiB of GPU memory (0.5 GPUs) on one node; 0.25 are free; ")
     assert told["x"].sentence == "needs 50000 MiB of a GPU's memory; the largest GPU has 40000 MiB"
     assert told["x"].reason.resource == "gpu-memory"
+
+
+def test_pods_that_ask_for_nothing_are_told_what_nodes_say() -> None:
+    full = [node("n1", pods=2), *job("r", gpus=0, on="n1")]
+    told = answers(full, queue("q"), tainted(node("n2"), "dedicated"), job("w", 2, gpus=0))["w"]
+    assert told.sentence == ("needs room for 2 pods; 1 is free; 1 node had untolerated taint {dedicated}; no job ahead")
+    alone = answers(tainted(node("n1"), "dedicated"), queue("q"), job("w", gpus=0))["w"]
+    assert alone.sentence == "the only node may not take it: 1 had untolerated taint {dedicated}"
+
+
+def test_an_object_that_is_missing_is_named() -> None:
+    settings = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
+    wanted = pod("w").gpu(1).of_group("w").with_container(envFrom=(settings,)).build()
+    told = answers(nodes(1), queue("q"), pod_group("w"), wanted)["w"]
+    assert told.sentence == "Missing required configmaps: [settings]"
+    assert told.reason.tier == "spec"
 
 
 def test_sub_groups_are_counted_together() -> None:

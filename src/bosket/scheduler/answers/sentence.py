@@ -127,9 +127,12 @@ class Sentences:
         found = next((by_kind[kind] for kind in _FIRST if kind in by_kind), None)
         if found is None:
             return self._without_reason(job)
-        if (told := _about_itself(job, found) or _over_capacity(found)) is not None:
+        if (told := _about_itself(job, found)) is not None:
             return told
         lacks = Shortage(self.snapshot, self.decisions, self.room, job)
+        if isinstance(found, OverCapacity):
+            # Whoever raises the limit of a queue for a job that no node can hold does so in vain.
+            return lacks.told(None) if lacks.lasts else _over_capacity(found)
         shortage = next((by_kind[kind] for kind in _SHORTAGES if kind in by_kind), None)
         match found:
             case MinRuntimeNotElapsed():
@@ -206,10 +209,8 @@ def _not_ready(reason: NotReady) -> Told:
     return Told(missing, (f"waits for pods{of} that don't exist yet: {reason.required} are needed, {exist}{also}",))
 
 
-def _over_capacity(reason: JobReason) -> Told | None:
-    """The limit of a queue, or for jobs that aren't preemptible its quota; None for other reasons."""
-    if not isinstance(reason, OverCapacity):
-        return None
+def _over_capacity(reason: OverCapacity) -> Told:
+    """The limit of a queue, or for jobs that aren't preemptible its quota."""
     need, held, most = (number(each) for each in (reason.requested, reason.allocated, reason.allowed))
     word, gb = _WORDS[reason.resource], ""
     what = f"{need} {reason.resource.removesuffix('s') if need == '1' else reason.resource}"

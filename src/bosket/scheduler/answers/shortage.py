@@ -26,6 +26,7 @@ from bosket.scheduler.model.reason import (
 from bosket.scheduler.model.resource import GPU, MEMORY, NOTHING, PODS, QUEUE_RESOURCES
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.predicates.unfit import UNMET
 
 #: Amounts that differ by less are equal: sums of parts of GPUs.
 ROUNDING: Final = 1e-6
@@ -70,16 +71,18 @@ class Shortage:
         if (too_large := self._larger_than_a_gpu(pod_class)) is not None:
             return too_large
         if objections and not (room.allowed and may_fit):
-            return self._refused(room, room.scarcest(self.demand.classes[pod_class]), objections)
+            return self._refused(room, pod_class, objections)
         return self._short(room, self.demand.classes[pod_class], objections)
 
     # Nodes
 
-    def _refused(self, room: ClassRoom, place: int, objections: dict[str, int]) -> Told:
+    def _refused(self, room: ClassRoom, pod_class: PodClass, objections: dict[str, int]) -> Told:
         """No node may take the pods, however much is free."""
+        place = GPU if self._asked(pod_class, GPU) else PODS
         reason = msgspec.structs.replace(self._reason(place, have=0.0, scope="cluster"), objections=objections)
+        needs = f"needs {self._need(place, room)}" if place == GPU or len(self.demand.tasks) > 1 else ""
         nodes = "the only node may not" if room.nodes == 1 else f"none of {room.nodes} nodes may"
-        return Told(reason, (f"needs {self._need(place, room)}", f"{nodes} take it: {_listed(objections)}"))
+        return Told(reason, (needs, f"{nodes} take it: {_listed(objections)}"))
 
     def _short(self, room: ClassRoom, count: int, objections: dict[str, int]) -> Told:
         place = room.scarcest(count)
@@ -91,7 +94,8 @@ class Shortage:
         reason = msgspec.structs.replace(reason, objections=objections)
         if (largest := room.largest(place)) < self._largest_pod(place):
             reason = msgspec.structs.replace(reason, limit=largest / unit, scope="node")
-            return Told(reason, (needs, f"the largest node has {self._amount(place, largest)}", out))
+            which = "the largest" if room.allowed == room.nodes else "the largest that may take it"
+            return Told(reason, (needs, f"{which} has {self._amount(place, largest)}", out))
         if room.slots_when_empty < count:
             total = room.total(place)
             has = "1 node has" if room.allowed == 1 else f"{room.allowed} nodes have"
@@ -144,10 +148,10 @@ class Shortage:
                     self._reason(place, have=free / unit, limit=largest / unit, scope="node"),
                     (f"needs {shown(place, amount, names)} on one node", have),
                 )
-        # KAI's heading, and then a line for each check that fails, with the name of the check.
         lines = because.text.splitlines()
-        texts = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line] or lines
-        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(texts))
+        if len(lines) > 1 and lines[0].startswith(UNMET):  # then a line for each check that fails, after its name
+            lines = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line]
+        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), (" ".join(lines[:1]), *lines[1:]))
 
     def _takers(self) -> list[ObjectKey]:
         """Other jobs that this cycle gave places to."""
@@ -162,7 +166,7 @@ class Shortage:
         """`32 GPUs on 4 nodes` where each pod needs a node of its own, `12 GPUs in 6 pods` where it doesn't."""
         text, count = shown(place, self.demand.amount(place), self._snapshot.resource_names), len(self.demand.tasks)
         if place == PODS:
-            return text
+            return f"room for {text}"
         if place == GPU and (memory := self._gpu_memory()):
             text = f"{memory} ({text})"
         if count == 1:
