@@ -26,6 +26,7 @@ from bosket.scheduler.model.reason import (
 from bosket.scheduler.model.resource import GPU, MEMORY, NOTHING, PODS, QUEUE_RESOURCES
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.dynamicresources.fitness import CANNOT
 from bosket.scheduler.plugins.predicates.unfit import UNMET
 
 #: Amounts that differ by less are equal: sums of parts of GPUs.
@@ -47,6 +48,12 @@ class Shortage:
         """Whether empty nodes wouldn't do either, as far as amounts tell."""
         classes = self.demand.classes
         return any(self._room.of(pod_class).slots_when_empty < count for pod_class, count in classes.items())
+
+    @property
+    def exceeds_nodes(self) -> bool:
+        """Whether one of its pods asks for more than any node that may take it has."""
+        classes = self.demand.classes
+        return any(not self._room.of(pod_class).slots_when_empty for pod_class in classes)
 
     def told(self, reason: JobReason | None) -> Told:
         """What is too little, by KAI's reason; None where only searches for victims reported on the job."""
@@ -81,8 +88,8 @@ class Shortage:
         place = GPU if self._asked(pod_class, GPU) else PODS
         reason = msgspec.structs.replace(self._reason(place, have=0.0, scope="cluster"), objections=objections)
         needs = f"needs {self._need(place, room)}" if place == GPU or len(self.demand.tasks) > 1 else ""
-        nodes = "the only node may not" if room.nodes == 1 else f"none of {room.nodes} nodes may"
-        return Told(reason, (needs, f"{nodes} take it: {_listed(objections)}"))
+        nodes = "the only node doesn't take it" if room.nodes == 1 else f"none of {room.nodes} nodes takes it"
+        return Told(reason, (needs, f"{nodes}: {_listed(objections)}"))
 
     def _short(self, room: ClassRoom, count: int, objections: dict[str, int]) -> Told:
         place = room.scarcest(count)
@@ -148,10 +155,12 @@ class Shortage:
                     self._reason(place, have=free / unit, limit=largest / unit, scope="node"),
                     (f"needs {shown(place, amount, names)} on one node", have),
                 )
-        lines = because.text.splitlines()
+        lines = because.text.splitlines() or ["no node takes its pods"]
         if len(lines) > 1 and lines[0].startswith(UNMET):  # then a line for each check that fails, after its name
             lines = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line]
-        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), (" ".join(lines[:1]), *lines[1:]))
+        elif CANNOT in lines[0]:
+            lines = [" ".join([lines[0].partition(CANNOT)[2], *lines[1:]])]
+        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(lines))
 
     def _takers(self) -> list[ObjectKey]:
         """Other jobs that this cycle gave places to."""
@@ -172,7 +181,7 @@ class Shortage:
         if count == 1:
             return text if number(self.demand.amount(place) / UNITS.get(place, 1.0)) == "1" else f"{text} on one node"
         smallest = min(self._asked(pod_class, place) for pod_class in self.demand.classes)
-        if room.allowed and smallest * 2 > room.largest(place):
+        if room.allowed and room.counts(place) and smallest * 2 > room.largest(place):
             return f"{text} on {count} nodes"
         return f"{text} in {count} pods"
 
