@@ -14,6 +14,9 @@ from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 #: How many pods a claim can be reserved for.
 MOST_USERS = 256
 
+#: Stands between the pod and what is wrong with its claims.
+CANNOT = " cannot be scheduled: "
+
 
 class ClaimFitness:
     """A task check."""
@@ -35,7 +38,7 @@ class ClaimFitness:
                     break
         if not objection and needs.number not in self._usable:
             objection = self._unusable(task)
-        return f"Pod {task.key} cannot be scheduled: {objection}" if objection else None
+        return f"Pod {task.key}{CANNOT}{objection}" if objection else None
 
     def _objection(self, task: Task, ref: ClaimRef) -> str:
         state = self._ledger.get().known(ref.key)  # of a claim that nobody has there is none
