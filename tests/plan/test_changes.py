@@ -140,6 +140,13 @@ def test_a_reclaim_that_a_quota_causes_is_followed_until_the_evicted_wait(plan: 
     assert 1 < told["cycles"] < 5
 
 
+def test_a_cluster_without_nodes_gets_its_first(plan: Planned) -> None:
+    cluster = [queue("team-b", quota=4), *job("first", 2, gpus=2, queue="team-b")]
+    code, told = plan(cluster, "--set", "team-b.gpu.quota=8")
+    assert (code, told["usage"]["gpus"]) == (0, [0, 0])
+    assert told["waits"][0]["verdict"] == "never"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -11,11 +11,12 @@ from cyclopts.validators import Number
 from bosket.cli.cluster_source import SourceFlags, open_cluster
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line
 from bosket.cli.path import FilePath
-from bosket.cli.view import ViewFlags, line_width, print_lines, say_what_is_unknown
+from bosket.cli.view import ViewFlags, line_width, print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bosket.cli.cluster_source import Source
     from bosket.scheduler.answers.draft import Draft
     from bosket.scheduler.answers.edits import Drained
     from bosket.tools.expansion.submission import Submission
@@ -75,7 +76,7 @@ def plan(
     if not (file or set_ or drain or add_nodes or delete or patch):
         raise UsageError("what is planned? name a file with -f, or --set, --drain, --add-nodes, --delete or --patch")
     opened = open_cluster(source)
-    say_what_is_unknown(opened)
+    _check_rights(opened)
     cluster = opened.cluster
     if expect is not None and (digest := cluster.digest()) != expect:
         raise CommandError(f"the cluster is no longer what was planned on: its digest is {digest}, not {expect}")
@@ -103,6 +104,16 @@ def plan(
 
         print_lines(plan_lines(made, line_width(ViewFlags())))
     return made.exit_code
+
+
+def _check_rights(source: Source) -> None:
+    """A plan on a part of the cluster would promise room that others hold."""
+    unknown = [each for each in ("Node", "Queue", "PodGroup", "Pod") if each in source.unread]
+    if unknown:
+        raise CommandError(
+            f"your rights don't show every {' and '.join(unknown)} of the cluster, and a plan on a part of it would be "
+            "wrong; an administrator can grant get and list, or give you a snapshot (bosket snapshot) for --snapshot"
+        )
 
 
 def _edit(

@@ -51,6 +51,8 @@ class FragmentationReport:
 def report(snapshot: Snapshot) -> FragmentationReport:
     """The snapshot's GPUs, by the mix of pods in it."""
     table, mix, taking = snapshot.nodes, snapshot.pod_mix, snapshot.taking_nodes()
+    if not len(table):
+        return FragmentationReport(0.0, 0.0, 0.0, (), ())
     free_gpus = FreeGpus(snapshot, NodeLedger(table), mix)
     free = free_gpus.free * taking
     fragmented = (free_gpus.free[:, None] - free_gpus.usable_now()) * taking[:, None]
