@@ -42,7 +42,6 @@ lint: $(READY) ## style, types and layers; no tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy benchmarks tests/controlplane tests/e2e tests/conformance tests/install
 	$(BIN)/lint-imports
 
 hooks: $(READY) ## let git run the linters on every commit (see .pre-commit-config.yaml)

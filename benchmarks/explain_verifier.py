@@ -54,7 +54,7 @@ def starts(recording: bytes, patches: Json, namespace: str, name: str) -> bool:
 def _has_started(snapshot: Snapshot, decisions: Decisions, namespace: str, name: str) -> bool:
     job = next(each for key, each in snapshot.jobs.items() if tuple(key) == (namespace, name))
     going = {each.task.key for each in decisions.evictions}
-    placed = {each.task.key for each in (*decisions.binds, *decisions.pipelined)} - going
+    placed = ({each.task.key for each in decisions.binds} | {each.task.key for each in decisions.pipelined}) - going
     placed |= {task.key for task in job.tasks if task.node and task.key not in going}
     new = {task.key for task in job.tasks if not task.node} & placed
     enough = all(len({task.key for task in part.tasks} & placed) >= part.min_available for part in job.pod_sets)

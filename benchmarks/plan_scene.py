@@ -46,7 +46,7 @@ def scene(random: Random) -> Scene:
         limit = random.choice((-1, -1, -1, max(quota, total // 2)))
         queues.append(_queue(name, "all", quota=quota, limit=limit, weight=random.choice((0, 1, 1, 2))))
     workloads: list[Manifest] = []
-    asked, wanted = 0, random.uniform(0.4, 1.6) * total
+    asked, wanted = 0.0, random.uniform(0.4, 1.6) * total
     while asked < wanted:
         made = workload(random, f"old-{len(workloads)}", leaves, gpus)
         asked += asked_by(made)

@@ -53,7 +53,8 @@ def test_resources_must_be_given() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("quota", -5), ("limit", -0.5), ("overQuotaWeight", -1)])
 def test_negative_amounts_are_refused(field: str, value: float) -> None:
-    (refusal,) = judged(queue("a", **{field: value})).refusals
+    negative: dict[str, Any] = {field: value}
+    (refusal,) = judged(queue("a", **negative)).refusals
     assert refusal.field == f"spec.resources.gpu.{field}"
     assert "must be 0 or more" in refusal.message
 

@@ -13,7 +13,7 @@ from tests.answers.clusters import cluster, explained, recorded
 
 
 @pytest.mark.parametrize("label", BUILDERS)
-def test_a_job_is_explained_by_what_it_was_built_with(label):
+def test_a_job_is_explained_by_what_it_was_built_with(label: str) -> None:
     for seed in (100, 101):
         row = judged(case(label, seed))
         assert row["verdict"], row
@@ -22,7 +22,7 @@ def test_a_job_is_explained_by_what_it_was_built_with(label):
         assert row["replayed"] == row["changes"], row
 
 
-def test_a_replay_notices_a_change_that_does_not_help():
+def test_a_replay_notices_a_change_that_does_not_help() -> None:
     objects = [queue("q", limit=1), node("n"), *job("a", gpus=4)]
     file = case("over-limit", 1).recording()
     answer = explained(cluster(objects), "a")

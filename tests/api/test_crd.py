@@ -30,12 +30,14 @@ FORBIDDEN = {
 
 @cache
 def version_of(resource: AnyResource) -> Json:
+    version: Json
     (version,) = crd_manifest(resource)["spec"]["versions"]
     return version
 
 
 def root_of(resource: AnyResource) -> Json:
-    return version_of(resource)["schema"]["openAPIV3Schema"]
+    schema: Json = version_of(resource)["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def nodes(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
@@ -254,9 +256,9 @@ def field_at(schema: Json, path: str) -> Json | None:
     for name, subscript in re.findall(r"\.(\w+)(\[[^\]]*\])?", re.sub(r"\?\(@\.type==\"(\w+)\"\)", "0", path)):
         if schema.get("type") == "object" and "properties" not in schema:
             return schema
-        schema = schema["properties"].get(name)
-        if schema is None:
+        if name not in schema["properties"]:
             return None
+        schema = schema["properties"][name]
         if subscript:
             schema = schema["items"]
     return schema

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api import kai
+from bosket.api.quantity import Quantity
 from tests.api.crd_judge import refusals
 
 json_of = msgspec.json.encode
@@ -79,7 +80,9 @@ counts = st.none() | st.integers(0, 2**31 - 1)
 amounts = st.just(-1.0) | st.floats(0, 1e15).filter(lambda amount: not (0 < amount < 1e-300) and math.isfinite(amount))
 durations = st.none() | st.sampled_from(["0", "0s", "10m", "1h30m", "-1s", "1.5h", "100ms"])
 quantities = st.integers(0, 10**9) | st.sampled_from(["100m", "1Gi", "1.5", "2e3", "500m"])
-resource_lists = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), quantities)
+resource_lists: st.SearchStrategy[dict[str, Quantity]] = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), quantities
+)
 shares = st.builds(kai.QueueResource, quota=amounts, overQuotaWeight=st.floats(0, 1e9), limit=amounts)
 queues = st.builds(
     kai.Queue,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -11,8 +13,8 @@ from bosket.api.object import ObjectMeta
 from bosket.api.table import resource_of
 
 META = without(ObjectMeta, ("managedFields",))
-CONTAINER = lean(Container, ("name", "ports"))
-LEAN = lean(Pod, ("status",), metadata=META, spec=lean(PodSpec, ("nodeName",), containers=tuple[CONTAINER, ...]))
+CONTAINERS: Any = tuple.__class_getitem__((lean(Container, ("name", "ports")), ...))
+LEAN = lean(Pod, ("status",), metadata=META, spec=lean(PodSpec, ("nodeName",), containers=CONTAINERS))
 WHOLE = Pod(
     metadata=ObjectMeta(name="p", labels={"a": "b"}),
     spec=PodSpec(

@@ -160,7 +160,8 @@ async def test_managed_fields_that_make_no_sense_leave_those_that_were_there(wor
     await world.ok("POST", DEFINITIONS, definition())
     for manager in ("one", "two"):
         assert (await apply(world, f"{WIDGETS}/w", widget(spec={"k": "1"}), manager)).status < 300
-    for value in ([{}], None, 5, ["x"]):
+    values: tuple[Any, ...] = ([{}], None, 5, ["x"])
+    for value in values:
         operations = [
             {"op": "add", "path": f"/metadata/managedFields/1/{key}", "value": value},
             {"op": "add", "path": "/spec/other", "value": str(value)},
@@ -172,7 +173,7 @@ async def test_managed_fields_that_make_no_sense_leave_those_that_were_there(wor
 async def test_who_claims_to_own_what_makes_an_object_does_not_remove_it(world: World) -> None:
     await world.ok("POST", DEFINITIONS, definition())
     assert (await apply(world, f"{WIDGETS}/w", widget(spec={"k": "1"}))).status == 201
-    claims = {
+    claims: dict[str, Any] = {
         "f:metadata": {".": {}, "f:name": {}, "f:uid": {}},
         "f:kind": {},
         "f:apiVersion": {},

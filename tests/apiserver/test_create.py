@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ async def test_a_dry_run_answers_as_if_and_stores_nothing(world: World) -> None:
 
 async def test_labels_and_owners_are_checked(world: World) -> None:
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1", "controller": True}] * 2
-    metadata = {"labels": {"bad key": "x", "ok": "bad value!"}, "ownerReferences": owners}
+    metadata: dict[str, Any] = {"labels": {"bad key": "x", "ok": "bad value!"}, "ownerReferences": owners}
     status = await world.refused(422, "POST", CONFIG_MAPS, config_map("a", **metadata))
     fields = [cause["field"] for cause in status["details"]["causes"]]
     assert fields == ["metadata.labels", "metadata.labels", "metadata.ownerReferences"]

@@ -67,7 +67,7 @@ class CountedMap(dict[str, Any]):
         Counted.compared += 1
         return dict.__eq__(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 KEYED: Doc = {

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import pytest
 from kubernetes import client, watch
-from kubernetes.client.rest import ApiException
 
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.listener import serve
@@ -34,7 +33,7 @@ async def run(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
 
 
 async def test_it_creates_lists_in_pages_patches_and_deletes(api: Any) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     for name in ("a", "b", "c"):
         created = await run(core.create_namespaced_pod, "default", pod(name))
         assert created.spec.restart_policy == "Always"
@@ -44,17 +43,18 @@ async def test_it_creates_lists_in_pages_patches_and_deletes(api: Any) -> None:
     patched = await run(core.patch_namespaced_pod, "a", "default", {"metadata": {"labels": {"x": "y"}}})
     assert patched.metadata.labels == {"x": "y"}
     await run(core.delete_namespaced_pod, "a", "default")
-    with pytest.raises(ApiException) as refused:
+    with pytest.raises(client.ApiException) as refused:
         await run(core.read_namespaced_pod, "a", "default")
     assert refused.value.status == 404
 
 
 async def test_it_binds_and_sees_the_binding_in_a_watch(api: Any) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     await run(core.create_namespaced_pod, "default", pod("a"))
 
     def first_assignment() -> tuple[str, str]:
-        for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=20):
+        watching: Any = watch.Watch  # its types are not complete
+        for event in watching().stream(core.list_namespaced_pod, "default", timeout_seconds=20):
             if event["object"].spec.node_name:
                 return event["type"], event["object"].spec.node_name
         raise AssertionError("the watch ended without a binding")
@@ -70,7 +70,8 @@ async def test_it_binds_and_sees_the_binding_in_a_watch(api: Any) -> None:
 async def test_it_reads_and_writes_scales_and_custom_objects(api: Any) -> None:
     from tests.apiserver.world import definition, widget
 
-    extensions, custom = client.ApiextensionsV1Api(api), client.CustomObjectsApi(api)
+    extensions: Any = client.ApiextensionsV1Api(api)
+    custom: Any = client.CustomObjectsApi(api)
     await run(extensions.create_custom_resource_definition, definition())
     arguments = ("example.com", "v1", "default", "widgets")
     await run(custom.create_namespaced_custom_object, *arguments, widget("w", {"size": 1}))

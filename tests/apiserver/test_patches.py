@@ -153,7 +153,7 @@ async def test_a_patch_of_nothing_is_not_found(world: World) -> None:
 
 async def test_what_is_copied_is_apart_from_what_it_was_copied_from(world: World) -> None:
     """Fields that don't belong into the copy are dropped there, and nowhere else."""
-    operations = [{"op": "copy", "from": "/metadata", "path": "/spec"}]
+    operations: list[dict[str, Any]] = [{"op": "copy", "from": "/metadata", "path": "/spec"}]
     found = await world.ok("PATCH", "/api/v1/namespaces/default/status", operations, JSON_PATCH)
     assert found["metadata"]["name"] == "default"
     await world.ok("POST", CONFIG_MAPS, config_map("a", {"k": "1"}))

@@ -96,7 +96,7 @@ def test_a_pod_that_moves(judge: Judge) -> None:
 
 def test_a_gpu_that_is_shared_out_twice(judge: Judge) -> None:
     for name in ("a", "b"):
-        share = {"annotations": {"gpu-fraction": "0.6"}, "labels": {"runai-gpu-group": "x"}}
+        share: dict[str, Any] = {"annotations": {"gpu-fraction": "0.6"}, "labels": {"runai-gpu-group": "x"}}
         judge.see("Pod", "ADDED", pod(name, node="n", gpus=0, **share), 1)
     assert "GPU group x on node n is shared out 1.2 times" in judge.broken
     assert judge.at_rest() == ["shared GPU x on n is used and not reserved"]

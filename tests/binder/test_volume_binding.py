@@ -252,7 +252,7 @@ async def test_a_claim_for_which_a_volume_is_made_elsewhere_is_refused_unless_ma
                 await finished(rig)
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[list[KubeObject], str, str]] = {
     "no claim": ([disk()], "disk", f"persistentvolumeclaim {NAMESPACE}/data was not found"),
     "volume gone": ([claim()], "disk", "persistentvolume disk, chosen for persistentvolumeclaim"),
     "volume elsewhere": ([claim(), disk(on="elsewhere")], "disk", f"can't be reached from node {NODE}"),

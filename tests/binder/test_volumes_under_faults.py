@@ -105,5 +105,5 @@ async def check(rig: Rig, targets: dict[str, str]) -> None:
     for name, each in claims.items():
         if not is_bound(each):
             assert SELECTED_NODE_ANNOTATION not in each.metadata.annotations, f"{name} is still told a node"
-    for each in volumes.values():
-        assert each.spec.claimRef is None or each.metadata.name in bound, f"{each.metadata.name} waits for nobody"
+    for volume in volumes.values():
+        assert volume.spec.claimRef is None or volume.metadata.name in bound, f"{volume.metadata.name} waits for nobody"

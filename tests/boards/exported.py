@@ -50,6 +50,7 @@ def exported(of: CollectorRegistry) -> dict[str, Exported]:
     found = {}
     for collector in set(of._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
+            assert collector._type is not None, "a metric that is registered has a type"
             name = f"{collector._name}_total" if collector._type == "counter" else collector._name
             found[name] = Exported(collector._type, collector._labelnames, collector._documentation)
         else:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from bosket.cli.cluster_source import SourceFlags, open_cluster
 from bosket.cli.main import main
 from bosket.testing.build import job, node, pod_group, queue
 from tests.cli.everyday import LONG, as_terminal, printed, recorded
@@ -131,6 +135,49 @@ def test_a_job_that_was_evicted_and_one_that_has_ended_are_told_from_one_that_wa
     assert states["starts"] == "pending"
     sentences = {each["name"]: each["sentence"] for each in report["jobs"]}
     assert "next cycle" in sentences["starts"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_watched_it_is_shown_again_and_again(
+    terminal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_cluster(SourceFlags(snapshot=Path(recorded(tmp_path))))
+    monkeypatch.setattr("bosket.cli.view.open_cluster", lambda _: source)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("bosket.cli.view.time.sleep", sleep)
+    if terminal:
+        as_terminal(monkeypatch, 80)
+    with pytest.raises(SystemExit, match="130"):
+        main(["queues", "--watch", "--every", "2"])
+    text = capsys.readouterr().out
+    assert text.count("16 of 20 GPUs used") == 3
+    assert pauses == [2.0, 2.0, 2.0]
+    assert ("\x1b[2J" in text) is terminal, "only a terminal is cleared"
+
+
+def test_it_runs_as_a_module_too(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bosket", "queues", "--snapshot", recorded(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "16 of 20 GPUs used" in done.stdout
+
+
+def test_where_output_is_ascii_so_are_the_bars(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bosket", "queues", "--snapshot", recorded(tmp_path)],
+        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"##########|+" in done.stdout
+    assert b"inf" in done.stdout
 
 
 def test_a_snapshot_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger
@@ -24,9 +25,9 @@ def zones_after(snapshot: Snapshot, decisions: Decisions, pod: str) -> list[int]
     operation = decisions.outcome.get(task)
     node = operation.node if operation is not None else task.node
     row = snapshot.nodes.rows.get(node, -1)
-    zones = [zone for zone, _ in ledger.held(task, row)]
+    zones = [zone for zone, _ in ledger.held(task, NodeRow(row))]
     if isinstance(operation, Bind):
-        ids = ledger.zones[row].ids if row in ledger.zones else ()
+        ids = ledger.zones[NodeRow(row)].ids if row in ledger.zones else ()
         assert [ids.index(each.zone) for each in operation.numa_zones] == zones
     return zones
 

@@ -2,13 +2,11 @@
 
 import pytest
 
-from bosket.api.kai.queue import Queue
-from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
-from bosket.testing.cluster import configured, decided, evictions, pipelines
+from bosket.testing.cluster import Objects, configured, decided, evictions, pipelines
 
 
-def fragmented(*held: int, gpus: int = 8) -> list[Queue | list[KubeObject]]:
+def fragmented(*held: int, gpus: int = 8) -> list[Objects]:
     """Nodes n0, n1… with so many one-GPU jobs on each."""
     nodes = [node(f"n{i}", gpus=gpus) for i in range(len(held))]
     jobs = [each for i, count in enumerate(held) for j in range(count) for each in job(f"on{i}-{j}", on=f"n{i}")]

@@ -1,5 +1,7 @@
 """Running jobs move closer together so that another one fits, if everything that moves has a new place."""
 
+from typing import Any
+
 from bosket.api.object import KubeObject
 from bosket.scheduler.decide import decide
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
@@ -86,7 +88,7 @@ def test_only_preemptible_jobs_have_others_moved() -> None:
 
 
 def test_non_preemptible_jobs_are_never_moved() -> None:
-    firm = {"preemptibility": "non-preemptible"}
+    firm: dict[str, Any] = {"preemptibility": "non-preemptible"}
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         queue("q"),

@@ -1,15 +1,14 @@
 """Pods that share GPUs move closer together, on their own node too; that only for one job a cycle."""
 
-from bosket.api.kai.queue import Queue
 from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, queue
-from bosket.testing.cluster import configured, decided, evictions, pipelines
+from bosket.testing.cluster import Objects, configured, decided, evictions, pipelines
 
 CONSOLIDATING = configured("allocate", "consolidation")
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def scattered(*names: str) -> list[Queue | list[KubeObject]]:
+def scattered(*names: str) -> list[Objects]:
     """Nodes with two GPUs, each shared by one pod, which can't leave its node."""
     parts = []
     for name in names:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.api.quantity import parse
+from bosket.api.quantity import Quantity, parse
 from bosket.api.resource_k8s import (
     AllocationResult,
     CapacityRequestPolicy,
@@ -55,7 +55,9 @@ CLASSES = {CLASS: device_class()}
 
 
 def pool_of(*slices: ResourceSlice) -> Pool:
-    key = PoolId(slices[0].spec.driver, slices[0].spec.pool.name)
+    pool = slices[0].spec.pool
+    assert pool is not None
+    key = PoolId(slices[0].spec.driver, pool.name)
     return build_pool(key, slices)
 
 
@@ -64,7 +66,7 @@ def reach(*slices: ResourceSlice) -> list[Reach]:
     return [Reach(pool, tuple(enumerate(pool.offers)))]
 
 
-def holding(*devices: str, pool: str = "n", parts: None = None) -> DeviceUse:
+def holding(*devices: str, pool: str = "n", parts: dict[str, Quantity] | None = None) -> DeviceUse:
     use = DeviceUse()
     results = tuple(
         DeviceRequestAllocationResult(request="r", driver=DRIVER, pool=pool, device=each, consumedCapacity=parts or {})
@@ -82,6 +84,15 @@ def search(
 ) -> Refusal | tuple[tuple[Given, ...], ...]:
     demands = [demand_of(spec, classes, "claim") for spec in specs]
     return allocate(demands, reach(*slices), use or DeviceUse())
+
+
+def found_in(
+    slices: Sequence[ResourceSlice], *specs: ResourceClaimSpec, use: DeviceUse | None = None
+) -> tuple[tuple[Given, ...], ...]:
+    """What a search finds that must find something."""
+    found = search(slices, *specs, use=use)
+    assert not isinstance(found, Refusal), found.text
+    return found
 
 
 def names(found: Refusal | tuple[tuple[Given, ...], ...]) -> list[list[str]] | None:
@@ -125,7 +136,7 @@ def test_the_first_alternative_that_can_be_served_is_taken() -> None:
     assert names(search(slices, spec)) == [["big"]]
     assert names(search(slices, spec, use=holding("big"))) == [["s1", "s2"]]
     assert names(search(slices, spec, use=holding("big", "s1"))) is None
-    (given,) = search(slices, spec, use=holding("big"))
+    (given,) = found_in(slices, spec, use=holding("big"))
     demand = demand_of(spec, CLASSES, "claim")
     results = allocation_of(demand, given, CLASSES, node="n", owner="o").devices.results
     assert [each.request for each in results] == ["r/small", "r/small"]
@@ -233,9 +244,9 @@ def test_a_device_for_several_is_shared_out_by_capacity() -> None:
     def asking(amount: str) -> ResourceClaimSpec:
         return claim_spec(device_request("r", capacity=CapacityRequirements(requests={"memory": amount})))
 
-    (given,) = search(slices, asking("11Gi"))
+    (given,) = found_in(slices, asking("11Gi"))
     assert given[0].taken == {"memory": parse("15Gi")}
-    (given,) = search(slices, claim_spec())
+    (given,) = found_in(slices, claim_spec())
     assert given[0].taken == {"memory": parse("10Gi")}, "the default"
     assert names(search(slices, asking("20Gi"), asking("20Gi"))) == [["d"], ["d"]]
     assert names(search(slices, asking("20Gi"), asking("21Gi"))) is None
@@ -299,11 +310,11 @@ def situations(draw: st.DrawFn) -> Any:
     devices = []
     for number in range(draw(st.integers(0, 5))):
         draws = draw(st.sampled_from([None, 1, 2]))
-        fields = {}
+        fields: dict[str, Any] = {}
         if draws:
             used = DeviceCounterConsumption(counterSet="s", counters={"m": Counter(value=draws)})
             fields["consumesCounters"] = (used,)
-        attributes = {"model": draw(st.sampled_from(MODELS))}
+        attributes: dict[str, Any] = {"model": draw(st.sampled_from(MODELS))}
         if draw(st.booleans()):
             attributes["rack"] = draw(st.sampled_from(RACKS))
         devices.append(device(f"d{number}", fields=fields, **attributes))

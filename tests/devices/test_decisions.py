@@ -53,6 +53,7 @@ from bosket.testing.device import (
     named_claims,
     resource_claim,
 )
+from tests.present import present
 
 OURS = {QUEUE_LABEL: "q"}
 TWO = [device("d0"), device("d1")]
@@ -93,10 +94,10 @@ def cluster(*objects: KubeObject) -> list[KubeObject]:
 
 
 def given(decisions: Decisions) -> dict[str, list[str]]:
-    """Pod → devices of its claims, as the binder is told."""
+    """Pod → devices of its claims, as the bind request has them."""
     return {
         bind.task.key.name: [
-            f"{each.pool}/{each.device}" for claim in bind.claims for each in claim.allocation.devices.results
+            f"{each.pool}/{each.device}" for claim in bind.claims for each in present(claim.allocation).devices.results
         ]
         for bind in decisions.binds
     }
@@ -109,7 +110,7 @@ def test_a_pod_goes_where_its_claim_can_be_allocated() -> None:
     (bind,) = made.binds
     allocation = bind.claims[0].allocation
     assert bind.claims[0].name == "c"
-    assert allocation.nodeSelector.nodeSelectorTerms[0].matchFields[0].values == ("b",)
+    assert present(present(allocation).nodeSelector).nodeSelectorTerms[0].matchFields[0].values == ("b",)
 
 
 def test_pods_never_get_the_same_device() -> None:
@@ -153,10 +154,10 @@ def test_devices_for_all_nodes_and_for_some_are_reached_by_those_nodes_alone() -
     here = device_slice("", device("d0"), pool="network", nodeSelector=some)
     made = decided(cluster(*nodes, here, claim("c"), member("g-0", "c")))
     assert placements(made) == {"g-0": "b"}
-    assert made.binds[0].claims[0].allocation.nodeSelector == some
+    assert present(made.binds[0].claims[0].allocation).nodeSelector == some
     everywhere = device_slice("", device("d0"), pool="network", allNodes=True)
     made = decided(cluster(*nodes, everywhere, claim("c"), member("g-0", "c")))
-    assert made.binds[0].claims[0].allocation.nodeSelector is None
+    assert present(made.binds[0].claims[0].allocation).nodeSelector is None
     each = device("d0", fields={"nodeName": "b"})
     made = decided(
         cluster(*nodes, device_slice("", each, pool="p", perDeviceNodeSelection=True), claim("c"), member("g-0", "c"))
@@ -340,7 +341,7 @@ def test_a_pod_whose_claim_is_not_made_yet_waits() -> None:
 
 
 def test_a_malformed_slice_is_left_out_and_told_of() -> None:
-    told = []
+    told: list[Any] = []
     state = ClusterState(report=told.append)
     bad = device_slice("a", device("d0", capacity={"memory": "much"}))
     for each in cluster(node("a"), node("b"), bad, device_slice("b", device("d0")), claim("c"), member("g-0", "c")):
@@ -359,10 +360,12 @@ def test_an_extended_resource_that_nodes_lack_is_claimed_as_devices() -> None:
     made = decided(cluster(node("a"), device_slice("a", *TWO), serving, member("g-0", gpu="2")))
     (bind,) = made.binds
     claim = bind.extended_claim
-    assert [each.device for each in claim.allocation.devices.results] == ["d0", "d1"]
-    (request,) = claim.deviceRequests
-    assert (request.exactly.deviceClassName, request.exactly.count) == ("backed", 2)
-    assert [(each.containerName, each.requestName) for each in claim.containerMappings] == [("main", request.name)]
+    assert [each.device for each in present(present(claim).allocation).devices.results] == ["d0", "d1"]
+    (request,) = present(claim).deviceRequests
+    assert (present(request.exactly).deviceClassName, present(request.exactly).count) == ("backed", 2)
+    assert [(each.containerName, each.requestName) for each in present(claim).containerMappings] == [
+        ("main", request.name)
+    ]
     too_many = decided(cluster(node("a"), device_slice("a", *TWO), serving, member("g-0", gpu="3")))
     assert not too_many.binds
 
@@ -406,16 +409,16 @@ def test_claims_survive_a_recording() -> None:
 
 def test_gpus_that_are_claimed_as_devices_are_for_claims_only() -> None:
     shares = pod("g-0").of_group("g").cpu("1")
-    shares = with_uid(replace_annotations(shares, {"gpu-fraction": "0.5"}))
+    sharing = with_uid(replace_annotations(shares, {"gpu-fraction": "0.5"}))
     offered = [node("a"), device_slice("a", *TWO)]
-    assert not decided(cluster(*offered, shares)).binds
+    assert not decided(cluster(*offered, sharing)).binds
     whole = with_uid(pod("g-0").of_group("g").gpu(1).build())
     made = decided(cluster(*offered, whole))
     assert not made.binds
     assert "node(s) have GPUs for resource claims only" in reasons(made)["g"]
     backed = device_class("backed", extended="nvidia.com/gpu")
     made = decided(cluster(*offered, backed, whole))
-    assert [each.device for each in made.binds[0].extended_claim.allocation.devices.results] == ["d0"]
+    assert [each.device for each in present(present(made.binds[0].extended_claim).allocation).devices.results] == ["d0"]
     assert decided(cluster(*offered, node_with_gpus("b", gpus=1), whole)).binds[0].node == "b"
 
 
@@ -465,7 +468,7 @@ def test_a_claim_that_somebody_else_has_reserved_is_not_the_pods_own() -> None:
         allocated = claim("c", devices=("d0",), pool="n1", users=users)
         here = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("n1",))
         nodes = NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchExpressions=(here,)),))
-        allocation = replace(allocated.status.allocation, nodeSelector=nodes)
+        allocation = replace(present(allocated.status.allocation), nodeSelector=nodes)
         tied = replace(allocated, status=replace(allocated.status, allocation=allocation))
         slices = [device_slice("n1", *TWO), device_slice("n2", *TWO)]
         made = decided(
@@ -487,4 +490,4 @@ def test_a_pod_that_can_not_be_counted_uses_no_claims() -> None:
     for each in (bad, member("g-0", "c")):
         state.put(each)
     (task,) = (task for job in state.snapshot(NOW).jobs.values() for task in job.tasks)
-    assert task.pod_class.device_needs.claims[0].key is None
+    assert present(task.pod_class.device_needs).claims[0].key is None

@@ -6,7 +6,8 @@ from typing import Any, Never
 
 import pytest
 
-from bosket.api.resource import Resource
+from bosket.api.object import KubeObject
+from bosket.api.resource import AnyResource
 from bosket.api.resource_k8s import DeviceTaintRule, ResourceClaim
 from bosket.api.table import resource_of
 from bosket.apiserver import ApiServer
@@ -23,9 +24,9 @@ pytestmark = pytest.mark.looptime
 class Lacking(Client):
     """Its server says that it lacks some kinds."""
 
-    lacks: tuple[type, ...] = ()
+    lacks: tuple[type[KubeObject], ...] = ()
 
-    async def discover(self) -> list[Resource]:
+    async def discover(self) -> list[AnyResource]:
         hidden = {(each.group, each.plural) for each in map(resource_of, self.lacks)}
         return [each for each in await super().discover() if (each.group, each.plural) not in hidden]
 
@@ -43,9 +44,14 @@ async def followed(kind: type[Any], *lacks: type[Any]) -> list[str]:
     client = kind(ApiServer(clock=clock).transport(), clock=clock)
     client.lacks = lacks
     informers = Informers(client)
-    asked = []
+    asked: list[type[KubeObject]] = []
     given = informers.of
-    informers.of = lambda kind, *rest, **more: (asked.append(kind), given(kind, *rest, **more))[1]
+
+    def noted(kind: type[KubeObject], *rest: Any, **more: Any) -> Any:
+        asked.append(kind)
+        return given(kind, *rest, **more)
+
+    informers.of = noted  # type: ignore[method-assign, assignment]
     feed = Feed(informers, ClusterState())
     asked.clear()
     await feed.follow_devices(client)

@@ -17,21 +17,23 @@ from bosket.api.resource_k8s import (
     DeviceTaint,
     ResourceClaimSpec,
 )
-from bosket.scheduler.plugins.dynamicresources.allocator import Reach, allocate
+from bosket.scheduler.model.node import NodeRow
+from bosket.scheduler.plugins.dynamicresources.allocator import Given, Reach, allocate
 from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
 from bosket.scheduler.plugins.dynamicresources.interchangeable import Interchangeable
+from bosket.scheduler.plugins.dynamicresources.reach import Reaches
 from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
 from bosket.testing.device import DRIVER, claim_spec, device, device_request, device_slice
 from tests.devices.test_allocator import CLASSES, EXPRESSIONS, MODELS, holding, reach
 
 
-class OneNode:
+class OneNode(Reaches):
     """Stands for the nodes' reaches: every row reaches the same pools."""
 
     def __init__(self, reach: Sequence[Reach]) -> None:
-        self._reach = reach
+        self._reach = tuple(reach)
 
-    def of(self, row: int) -> list[Reach]:
+    def of(self, row: int) -> tuple[Reach, ...]:
         return self._reach
 
 
@@ -39,8 +41,10 @@ def demands_for(*specs: ResourceClaimSpec) -> list[Demand]:
     return [demand_of(spec, CLASSES, f"claim {place}") for place, spec in enumerate(specs)]
 
 
-def found_at_once(reached: Sequence[Reach], demands: Sequence[Demand], use: DeviceUse) -> None:
-    return Interchangeable(OneNode(reached)).allocate(demands, 0, use)
+def found_at_once(
+    reached: Sequence[Reach], demands: Sequence[Demand], use: DeviceUse
+) -> tuple[tuple[Given, ...], ...] | None:
+    return Interchangeable(OneNode(reached)).allocate(demands, NodeRow(0), use)
 
 
 DRAWS = {"consumesCounters": (DeviceCounterConsumption(counterSet="s", counters={"m": Counter(value=1)}),)}
@@ -82,13 +86,13 @@ def test_what_is_found_at_once_is_what_the_search_finds(situation: Any) -> None:
 def test_the_first_devices_that_are_free_are_found() -> None:
     slices = device_slice("n", *[device(f"d{number}", model="A") for number in range(4)])
     demands = demands_for(claim_spec(device_request("r", count=2)))
-    (given_,) = found_at_once(reach(slices), demands, holding("d0", "d2"))
+    (given_,) = found_at_once(reach(slices), demands, holding("d0", "d2")) or ()
     assert [each.offer.id.device for each in given_] == ["d1", "d3"]
 
 
 @pytest.mark.parametrize("fields", [DRAWS, SHARED])
 def test_devices_that_others_draw_on_or_share_are_left_to_the_search(
-    fields: Mapping[str, bool | tuple[DeviceCounterConsumption, ...]],
+    fields: Mapping[str, Any],
 ) -> None:
     slices = device_slice("n", device("d0", model="A"), device("d1", fields=fields, model="A"))
     demands = demands_for(claim_spec(device_request("r", count=1)))

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequestStatus
+from bosket.api.kai.bindrequest import BindRequest
 from bosket.api.object import KubeObject
-from bosket.api.resource_k8s import ResourceClaimConsumerReference, ResourceClaimStatus
+from bosket.api.resource_k8s import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
@@ -34,8 +36,13 @@ class World:
             device_slice(name, *[device(f"d{number}") for number in range(count)]) for name, count in NODES.items()
         ]
         self.state = state_of(fixed)
-        self.pods, self.claims, self.requests, self.done = {}, {}, {}, {}
-        self.streams = {kind: deque() for kind in ("pods", "claims", "requests")}
+        self.pods: dict[str, Pod] = {}
+        self.claims: dict[str, ResourceClaim] = {}
+        self.requests: dict[str, BindRequest] = {}
+        self.done: dict[str, Any] = {}
+        self.streams: dict[str, deque[tuple[Callable[..., Any], KubeObject]]] = {
+            kind: deque() for kind in ("pods", "claims", "requests")
+        }
         self.made = self.bound = 0
 
     def tell(self, kind: str, obj: KubeObject, how: Callable[..., Any] = ClusterState.put) -> None:

@@ -132,6 +132,7 @@ def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(
     held = [each for each in objects if isinstance(each, ResourceClaim) and each.status.allocation is not None]
     if held:
         twin = data.draw(st.sampled_from(held))
+        assert twin.status.allocation is not None
         (result,) = twin.status.allocation.devices.results
         objects = [
             *objects,

@@ -75,8 +75,8 @@ def test_a_limit_of_zero() -> None:
     found = only(edited(installed(), Queue, "default-queue", "spec.resources.memory.limit", 0))
     assert (found.code, found.severity) == ("queue-limit-zero", Severity.ERROR)
     assert found.command == (
-        'kubectl patch queue default-queue --type merge -p \'{"spec":{"resources":{"memory":{"limit":-1}}}}\''
-    )
+        'kubectl patch queue default-queue --type merge -p \'{"spec":{"resources":{"memory":{"limit":2199024}}}}\''
+    ), "which is what all nodes have, in megabytes"
 
 
 def test_a_queue_for_work_without_gpus_is_in_order() -> None:
@@ -140,7 +140,7 @@ def two_shards() -> list[KubeObject]:
     more: list[KubeObject] = [
         shard("b", "b"),
         deployment("kai-scheduler-b"),
-        node("b0", rack="r0", **{NODE_POOL_LABEL: "b"}),
+        node("b0", rack="r0", labels={NODE_POOL_LABEL: "b"}),
         queue("queue-of-b"),
     ]
     return labelled([*installed(), *more], Queue, "queue-of-b", node_pool="b")
@@ -282,10 +282,11 @@ def test_quotas_above_what_the_nodes_have() -> None:
     )
     assert "116 GPUs" in found.problem
     assert "32 GPUs" in found.problem
+    assert found.command.endswith('{"spec":{"resources":{"gpu":{"quota":16}}}}\''), "what the others leave of 32"
 
 
 def test_a_node_whose_gpus_are_gone() -> None:
-    broken = [*installed(), node("n9", gpus=0, rack="r0", **{"nvidia.com/gpu.count": "8"})]
+    broken = [*installed(), node("n9", gpus=0, rack="r0", labels={"nvidia.com/gpu.count": "8"})]
     assert (only(broken).code, only(broken).object) == ("node-gpus-missing", "Node n9")
 
 

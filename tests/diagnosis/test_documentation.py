@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 from bosket.tools.doctor import checks
 
@@ -17,10 +18,10 @@ def codes() -> Iterator[str]:
     for module in Path(checks.__file__).parent.glob("*.py"):
         for call in ast.walk(ast.parse(module.read_text())):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Finding":
-                yield from (part.value for part in ast.walk(call.args[0]) if _is_code(part))
+                yield from (str(part.value) for part in ast.walk(call.args[0]) if _is_code(part))
 
 
-def _is_code(part: ast.AST) -> bool:
+def _is_code(part: ast.AST) -> TypeGuard[ast.Constant]:
     return isinstance(part, ast.Constant) and re.fullmatch(r"[a-z]+(-[a-z]+)+", str(part.value)) is not None
 
 

@@ -7,6 +7,7 @@ import pytest
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, Queue
+from bosket.api.object import KubeObject
 from bosket.cli.demo import story
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.testing.build import node, queue
@@ -38,14 +39,17 @@ def test_checks_that_have_what_they_need_run_where_others_cannot() -> None:
 
 
 def test_kinds_that_may_not_be_listed_are_findings() -> None:
-    unread = {Pod: Unread(Obstacle.FORBIDDEN, "pods is forbidden"), Node: Unread(Obstacle.FAILED, "500")}
+    unread: dict[type[KubeObject], Unread] = {
+        Pod: Unread(Obstacle.FORBIDDEN, "pods is forbidden"),
+        Node: Unread(Obstacle.FAILED, "500"),
+    }
     found = diagnose(Bundle(objects={Queue: (queue("default-queue"),)}, unread=unread)).findings
     assert [(each.code, each.object) for each in found] == [("kind-forbidden", "pods"), ("kind-unreadable", "nodes")]
     assert found[0].command == "kubectl auth can-i list pods --all-namespaces"
 
 
 def test_a_cluster_in_which_nothing_is_installed_is_told_each_missing_kind_once() -> None:
-    unread = {kind: Unread(Obstacle.NOT_SERVED) for kind in (Queue, PodGroup)}
+    unread: dict[type[KubeObject], Unread] = {kind: Unread(Obstacle.NOT_SERVED) for kind in (Queue, PodGroup)}
     found = diagnose(Bundle(unread=unread)).findings
     assert [each.code for each in found] == ["kind-not-served", "kind-not-served"]
     found = diagnose(Bundle(objects={CustomResourceDefinition: ()}, unread=unread)).findings

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -147,7 +148,7 @@ async def test_a_shard_by_fragmentation_keeps_room_for_the_large_pods_that_it_se
             await kubelet.start(name)
 
         async def node_of(name: str, *, gpus: int, on: str = "") -> str:
-            wanted = {"nodeSelector": {"kubernetes.io/hostname": on}} if on else {}
+            wanted: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": on}} if on else {}
             gang = in_pool(job(name, pods=1, gpus=gpus, queue=pool, **wanted), pool)
             await cluster.client.create(gang, cluster.namespace)
 

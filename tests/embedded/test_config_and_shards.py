@@ -76,7 +76,7 @@ class Laptop:
 
     async def message(self, kind: Any, name: str, type_: str = "Deployed") -> str:
         found = await self.client.get(kind, name)
-        return next(each.message for each in found.status.conditions if each.type == type_)
+        return str(next(each.message for each in found.status.conditions if each.type == type_))
 
 
 @asynccontextmanager
@@ -179,7 +179,7 @@ async def test_a_second_shard_has_a_scheduler_of_its_own_which_goes_with_it() ->
         await here.client.create(
             Queue(metadata=ObjectMeta(name="own", labels={POOL: "own"}), spec=QueueSpec(resources=resources))
         )
-        where = {"kai.scheduler__node_pool": "own", "kai.scheduler__queue": "own"}
+        where: dict[str, Any] = {"kai.scheduler__node_pool": "own", "kai.scheduler__queue": "own"}
         await here.create("waits", **where)
         assert await here.stays_pending("waits")
         await here.client.create(

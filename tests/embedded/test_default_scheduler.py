@@ -306,7 +306,7 @@ async def test_of_a_group_only_the_minimum_can_be_changed() -> None:
         assert changed.metadata.generation == 2
         with pytest.raises(Invalid, match="field is immutable"):
             await w.client.patch(PodGroup, "g", {"spec": {"priorityClassName": "train"}}, namespace="default")
-        policy = {"gang": None, "basic": {}}
+        policy: dict[str, Any] = {"gang": None, "basic": {}}
         with pytest.raises(Invalid, match="cannot be cleared once set"):
             await w.client.patch(PodGroup, "g", {"spec": {"schedulingPolicy": policy}}, namespace="default")
 

@@ -47,7 +47,7 @@ def deployment(replicas: int = 3, simulation: dict[str, str] | None = None, **sp
         spec=DeploymentSpec(
             replicas=replicas,
             selector=LabelSelector(matchLabels={"app": "a"}),
-            template=template(**(simulation or {})),
+            template=template(simulation=simulation),
             **spec,
         ),
     )

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.looptime
 
 
 def job(name: str = "j", *, simulation: dict[str, str] | None = None, restart: str = "Never", **spec: Any) -> Job:
-    pod = template(restart=restart, **(simulation or {"run_duration": "10s"}))
+    pod = template(restart=restart, simulation=simulation or {"run_duration": "10s"})
     return Job(metadata=ObjectMeta(name=name, namespace="default"), spec=JobSpec(template=pod, **spec))
 
 
@@ -267,7 +267,12 @@ async def test_a_failure_policy_may_look_at_pod_conditions() -> None:
 
 async def test_an_index_has_a_limit_of_its_own_where_the_job_says_so() -> None:
     async with workloads() as world:
-        spec = {"completionMode": "Indexed", "parallelism": 3, "completions": 3, "backoffLimitPerIndex": 1}
+        spec: dict[str, Any] = {
+            "completionMode": "Indexed",
+            "parallelism": 3,
+            "completions": 3,
+            "backoffLimitPerIndex": 1,
+        }
         await world.client.create(job(**spec, simulation={"run_duration": "60s"}))
         for _ in range(2):
 

@@ -40,12 +40,10 @@ OVERLOOKS_DISRUPTIONS = PodFailurePolicy(
 
 
 def job(name: str = "j", *, node: str | None = NODE, run: str = "10s", stop: str = "", **spec: Any) -> Job:
-    pod = template(restart="Never", run_duration=run, **({"stop_delay": stop} if stop else {}))
+    pod = template(restart="Never", run_duration=run, simulation={"stop_delay": stop} if stop else None)
     if node is None:
         pod = replace(pod, spec=replace(pod.spec, nodeName=""))
     return Job(metadata=ObjectMeta(name=name, namespace="default"), spec=JobSpec(template=pod, **spec))
-
-    return replace(pod, spec=replace(pod.spec, nodeName=""))
 
 
 async def ended(world: Workloads, seconds: float = 3600) -> Job:
@@ -163,7 +161,7 @@ async def test_pods_of_a_deleted_job_go_with_it(policy: str) -> None:
     async with workloads() as world:
         await world.client.create(job(parallelism=2, completions=2))
         await are_running(world, 2)
-        await world.client.delete(Job, "j", "default", propagation=policy)  # type: ignore[arg-type]
+        await world.client.delete(Job, "j", "default", propagation=policy)
         await asyncio.sleep(20)
         assert await world.pods() == []
         with pytest.raises(NotFound):
@@ -182,7 +180,7 @@ async def test_pods_that_a_deleted_job_leaves_behind_are_free_to_go() -> None:
 async def test_a_pod_on_its_way_out_is_replaced_at_once_or_when_it_has_ended_as_the_job_says() -> None:
     async with workloads() as world:
         for name, policy in (("at-once", "TerminatingOrFailed"), ("ended", "Failed")):
-            spec = {"podReplacementPolicy": policy, "backoffLimit": 9}
+            spec: dict[str, Any] = {"podReplacementPolicy": policy, "backoffLimit": 9}
             await world.client.create(job(name, run="1h", stop="2s", **spec))
         await are_running(world, 2)
         for pod in await world.pods():
@@ -197,7 +195,7 @@ async def test_a_pod_on_its_way_out_is_replaced_at_once_or_when_it_has_ended_as_
 
 
 async def test_how_often_an_index_has_failed_outlives_its_pods_and_the_controller() -> None:
-    spec = {"completionMode": "Indexed", "parallelism": 2, "completions": 2, "backoffLimitPerIndex": 2}
+    spec: dict[str, Any] = {"completionMode": "Indexed", "parallelism": 2, "completions": 2, "backoffLimitPerIndex": 2}
     world = Workloads()
     async with world.with_node():
         await world.client.create(job(**spec, run="1h"))

@@ -33,7 +33,7 @@ from bosket.kube.errors import NotFound
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import LoopClock
 from bosket.runtime.events import EventRecorder
-from bosket.runtime.service import Environment, run_services
+from bosket.runtime.service import Environment, Service, run_services
 
 pytestmark = pytest.mark.looptime
 
@@ -63,7 +63,11 @@ class World:
             events=EventRecorder(client, self.clock, "test"),
             metrics=CollectorRegistry(),
         )
-        services = [NodeLifecycle(environment, shape=SHAPE), TaintEviction(environment), Kubelet(environment)]
+        services: list[Service] = [
+            NodeLifecycle(environment, shape=SHAPE),
+            TaintEviction(environment),
+            Kubelet(environment),
+        ]
         task = asyncio.create_task(run_services(environment, services, leader_election=False))
         try:
             await environment.informers.wait_synced()

@@ -126,7 +126,7 @@ def test_the_back_off_doubles_up_to_five_minutes() -> None:
 
 
 def test_a_pod_stops_after_its_own_time_but_never_later_than_its_grace() -> None:
-    deletion = {"deletionTimestamp": format_time(NOW + 30), "deletionGracePeriodSeconds": 30}
+    deletion: dict[str, Any] = {"deletionTimestamp": format_time(NOW + 30), "deletionGracePeriodSeconds": 30}
     slow = replace(after(bound_pod(), Behaviour(), NOW - 50), metadata=bound_pod(**deletion).metadata)
     assert next_step(slow, Behaviour(), PLACE, NOW) == Remove()
     assert next_step(slow, Behaviour(stop_delay_seconds=4), PLACE, NOW + 1) == Wait(3)
@@ -136,7 +136,11 @@ def test_a_pod_stops_after_its_own_time_but_never_later_than_its_grace() -> None
 
 
 def test_a_stopped_pod_with_finalizers_is_seen_to_have_failed_before_it_is_removed() -> None:
-    deletion = {"deletionTimestamp": format_time(NOW), "deletionGracePeriodSeconds": 30, "finalizers": ("x/y",)}
+    deletion: dict[str, Any] = {
+        "deletionTimestamp": format_time(NOW),
+        "deletionGracePeriodSeconds": 30,
+        "finalizers": ("x/y",),
+    }
     running = after(bound_pod(), Behaviour(), NOW - 50)
     stopped = after(replace(running, metadata=bound_pod(**deletion).metadata), Behaviour(), NOW)
     assert stopped.status.phase == "Failed"

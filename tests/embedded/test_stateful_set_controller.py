@@ -32,7 +32,7 @@ def stateful_set(replicas: int = 3, simulation: dict[str, str] | None = None, **
             replicas=replicas,
             serviceName="peers",
             selector=LabelSelector(matchLabels={"app": "a"}),
-            template=template(**(simulation or {})),
+            template=template(simulation=simulation),
             **spec,
         ),
     )
@@ -140,7 +140,10 @@ async def test_a_pod_has_a_stable_name_an_identity_and_claims_of_its_own() -> No
 async def test_claims_outlive_the_set_unless_it_says_otherwise(policy: str, left: int) -> None:
     async with workloads() as world:
         retention = StatefulSetPersistentVolumeClaimRetentionPolicy(whenDeleted=policy, whenScaled="Retain")
-        claims = {"volumeClaimTemplates": (a_claim("data"),), "persistentVolumeClaimRetentionPolicy": retention}
+        claims: dict[str, Any] = {
+            "volumeClaimTemplates": (a_claim("data"),),
+            "persistentVolumeClaimRetentionPolicy": retention,
+        }
         await world.client.create(stateful_set(2, **claims))
         await world.until(lambda: is_ready(world, 2))
         await world.client.delete(StatefulSet, "s", "default", propagation="Background")

@@ -6,7 +6,7 @@ Pods name their node in the template, so that no scheduler is needed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -111,13 +111,20 @@ class _Idle:
         await asyncio.Event().wait()
 
 
-def template(*, labels: dict[str, str] | None = None, restart: str = "Always", **simulation: str) -> PodTemplateSpec:
+def template(
+    *,
+    labels: dict[str, str] | None = None,
+    restart: str = "Always",
+    simulation: Mapping[str, str] | None = None,
+    **short_simulation: str,
+) -> PodTemplateSpec:
     """A pod on the node; `run_duration="5s"`, `exit_code="1"` and so on say what it does."""
+    behaviour = {**short_simulation, **(simulation or {})}
     return msgspec.convert(
         {
             "metadata": {
                 "labels": labels or {"app": "a"},
-                "annotations": {f"bosket.dev/{key.replace('_', '-')}": value for key, value in simulation.items()},
+                "annotations": {f"bosket.dev/{key.replace('_', '-')}": value for key, value in behaviour.items()},
             },
             "spec": {
                 "nodeName": NODE,

@@ -18,6 +18,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.core import NotSet
+from schemathesis.core.result import Ok
 
 from tests.fuzz.fuzzed import Fuzzed, budget_seconds, chance, resident_mebibytes
 
@@ -54,6 +55,7 @@ def in_document(fuzzed: Fuzzed, place: str) -> Iterator[tuple[Any, GenerationMod
     schemas = document.pop("components")["schemas"]
     document["paths"] = shallow(document["paths"], schemas, _DEPTH)
     for found in schemathesis.openapi.from_dict(document).get_all_operations():
+        assert isinstance(found, Ok), found
         yield found.ok(), GenerationMode.POSITIVE
         yield found.ok(), GenerationMode.NEGATIVE
 

@@ -213,7 +213,7 @@ def bodies(method: str, path: str) -> Iterator[tuple[bytes, str]]:
         "token": {"spec": {}},
     }
     last = parts[-1]
-    change = {"metadata": {"labels": {"changed": "yes"}}, "status": {"changed": "yes"}}
+    change: dict[str, Any] = {"metadata": {"labels": {"changed": "yes"}}, "status": {"changed": "yes"}}
     if method.upper() == "PATCH":
         yield json.dumps(forms.get(last, change)).encode(), MERGE
         yield json.dumps({**whole, "metadata": {**whole["metadata"], **change["metadata"]}}).encode(), APPLY

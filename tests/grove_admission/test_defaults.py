@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bosket.api.admission import AdmissionRequest
 from bosket.grove.admission.defaults import completed
 from bosket.grove.admission.review_handlers import complete_set
@@ -52,7 +54,9 @@ def test_equal_delays_look_equal() -> None:
 
 
 def test_nonsense_is_left_for_the_schema() -> None:
-    for document in ({}, {"spec": []}, {"spec": {"template": {"cliques": [None, {"spec": 1}], "terminationDelay": 3}}}):
+    odd = {"template": {"cliques": [None, {"spec": 1}], "terminationDelay": 3}}
+    documents: tuple[dict[str, Any], ...] = ({}, {"spec": []}, {"spec": odd})
+    for document in documents:
         completed(document)
 
 

@@ -283,7 +283,7 @@ ANNOTATION = "grove.io/scheduler-backend"
 def test_an_annotation_names_a_backend_that_there_is_and_whose_scheduler_is_enabled(
     backend: str, name: str, said: str
 ) -> None:
-    cliques = (clique("a", pod={"schedulerName": name}), clique("b"))
+    cliques: tuple[dict[str, Any], ...] = (clique("a", pod={"schedulerName": name}), clique("b"))
     if name:
         cliques = cliques[:1]
     found = words(pcs(*cliques, metadata={"annotations": {ANNOTATION: backend}}))

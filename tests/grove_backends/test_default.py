@@ -163,7 +163,7 @@ def test_what_the_server_fills_in_is_no_difference(served: frozenset[tuple[str, 
     gang = pod_gang("w-0", part("w-0-a", 2), part("w-0-b"))
     wanted = DEFAULT.sync(gang, Surroundings(served=served)).objects
 
-    def filled(each: Any) -> KubeObject:
+    def filled(each: Any) -> Any:
         if not hasattr(each.spec, "priority"):
             return each
         spec = msgspec.structs.replace(each.spec, priority=0)
@@ -193,7 +193,7 @@ def test_a_server_that_drops_topology_is_found_out(served: frozenset[tuple[str, 
     gang = pod_gang("w-0", part("w-0-a", topology=pack("rack")))
     wanted = DEFAULT.sync(gang, Surroundings(served=served)).objects
 
-    def dropped(each: Any) -> KubeObject:
+    def dropped(each: Any) -> Any:
         if not hasattr(each.spec, "schedulingConstraints"):
             return each
         return msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, schedulingConstraints=None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -212,8 +213,8 @@ async def test_a_gang_whose_queue_is_disputed_gets_no_pod_group_until_it_is_sett
         (event,) = await rig.until(lambda: rig.events("KAIBackendMappingFailed"))
         assert event.message == "conflicting KAI queues on PodCliqueSet ml/s PodClique templates: [team-a team-b]"
         assert await group_of(rig, gang) is None
-        patch = {"metadata": {"labels": {keys.QUEUE_LABEL: "team-a"}}}
-        patch["spec"] = {"template": {"cliques": [msgspec.to_builtins(owner.spec.template.cliques[0])]}}  # type: ignore[assignment]
+        patch: dict[str, Any] = {"metadata": {"labels": {keys.QUEUE_LABEL: "team-a"}}}
+        patch["spec"] = {"template": {"cliques": [msgspec.to_builtins(owner.spec.template.cliques[0])]}}
         await rig.client.patch(PodCliqueSet, "s", patch, namespace=NAMESPACE)
         group = await rig.until(lambda: group_of(rig, gang))
         assert group.spec.queue == "team-a"

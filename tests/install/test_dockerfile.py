@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import bosket
-from bosket.install.operator_part import deployment
+from bosket.install.chart import operator_deployment
 from tests.install.rendering import ROOT
 
 Instruction = tuple[str, str]
@@ -100,7 +100,7 @@ def test_a_base_image_without_a_digest_is_refused(base: str, is_taken: bool) -> 
 
 def test_it_runs_as_the_user_that_the_chart_names_and_starts_bosket() -> None:
     stage = dict(last_stage())
-    container = deployment()["spec"]["template"]["spec"]["containers"][0]
+    container = operator_deployment()["spec"]["template"]["spec"]["containers"][0]
     (program,) = json.loads(stage["ENTRYPOINT"])
     assert stage["USER"] == "10000:10000"
     assert container["command"][0] == program

@@ -21,9 +21,9 @@ from tests.numa.zoned import aligning, guaranteed, written, zones_by_pod
 ZONES = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
 
 
-def told(*objects: KubeObject) -> Any:
+def told(*objects: KubeObject) -> tuple[list[str], Any]:
     """What is reported, and where each pod is expected."""
-    said = []
+    said: list[str] = []
     state = ClusterState(report=said.append)
     for each in (queue("q"), node("n"), pod_group("g"), guaranteed("g").build(), *objects):
         state.put(each)

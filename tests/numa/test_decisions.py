@@ -25,8 +25,8 @@ OBJECTION = "node cannot NUMA-align the pod's resources under its Topology Manag
 
 def one(member: PodBuilder, *objects: KubeObject, name: str = "g", **arguments: str) -> Decisions:
     """What is decided about one pod."""
-    member = member.of_group(name).build()
-    return decided(queue("q"), pod_group(name), member, *objects, configuration=aligning(**arguments))
+    own = member.of_group(name).build()
+    return decided(queue("q"), pod_group(name), own, *objects, configuration=aligning(**arguments))
 
 
 def test_a_pod_goes_to_the_lowest_zone_that_has_room_and_its_bind_says_so() -> None:

@@ -10,7 +10,7 @@ import pytest
 from bosket.api.core import Pod
 from bosket.scheduler.model.numa import is_guaranteed, needs_of
 
-SIDECAR = {"restartPolicy": "Always"}
+SIDECAR: dict[str, Any] = {"restartPolicy": "Always"}
 
 
 def container(limits: dict[str, str], requests: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:

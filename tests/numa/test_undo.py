@@ -10,19 +10,23 @@ from hypothesis import strategies as st
 
 from bosket.api.object import KubeObject
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.model.node import NodeRow
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger
 from bosket.testing.build import node, numa_zones, pod_group, queue
 from bosket.testing.cluster import snapshot_of
 from tests.numa.zoned import aligning, guaranteed, seen_in
+from tests.present import present
 
 POLICIES = ("single-numa-node", "restricted", "best-effort", "none")
 
 
 def ledger_of(session: Session) -> ZoneLedger:
     (ledger,) = session.extensions.placement_listeners
+    assert isinstance(ledger, ZoneLedger)
     return ledger
 
 
@@ -30,13 +34,16 @@ def account(session: Session) -> Any:
     """What is free everywhere, and what everybody has."""
     ledger = ledger_of(session)
     nodes = {row: ledger.at(row) for row in ledger.zones}
-    free = {row: [[list(zone) for zone in of] for of in (each.free, each.now)] for row, each in nodes.items()}
+    free = {
+        row: [[list(zone) for zone in of] for of in (present(each).free, present(each).now)]
+        for row, each in nodes.items()
+    }
     return free, {task: given for task, given in ledger._held.items() if given}
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[KubeObject]:
-    objects = [queue("q")]
+    objects: list[KubeObject] = [queue("q")]
     count = draw(st.integers(1, 3))
     for number in range(count):
         zones = [{"cpu": str(draw(st.integers(1, 6)))} for _ in range(draw(st.integers(1, 3)))]
@@ -72,7 +79,7 @@ def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(
         if state.placement(task).status in (TaskStatus.PENDING, TaskStatus.RELEASING):
             row = data.draw(st.integers(0, len(snapshot.nodes) - 1))
             pending = state.placement(task).status == TaskStatus.PENDING
-            (statement.allocate if real and pending else statement.pipeline)(state, task, row)
+            (statement.allocate if real and pending else statement.pipeline)(state, task, NodeRow(row))
         elif task not in statement._evicted:  # a statement evicts nobody twice
             statement.evict(state, task)
         if data.draw(st.integers(0, 4)) == 0:
@@ -84,7 +91,7 @@ def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(
     assert account(session) == before
 
 
-def two_victims() -> Any:
+def two_victims() -> tuple[Session, dict[str, tuple[JobState, Task]]]:
     zones = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
     victims = [seen_in(guaranteed(f"v{i}").running_on("n"), {f"node-{i}": {"cpu": "3"}}).build() for i in (0, 1)]
     groups = [pod_group(name) for name in ("v0", "v1", "p")]
@@ -101,11 +108,11 @@ def test_a_victim_whose_zone_is_taken_moves_to_the_other_one_within_its_node() -
     statement = Statement(session)
     for name in ("v0", "v1"):
         statement.evict(*jobs[name])
-    assert ledger.at(0).free == [[4000], [4000]]
-    statement.pipeline(*jobs["p"], 0)
-    statement.pipeline(*jobs["v0"], 0)
-    assert ledger.held(jobs["v0"][1], 0) == ((1, (3000,)),)
-    assert ledger.at(0).free == [[1000], [1000]]
+    assert present(ledger.at(NodeRow(0))).free == [[4000], [4000]]
+    statement.pipeline(*jobs["p"], NodeRow(0))
+    statement.pipeline(*jobs["v0"], NodeRow(0))
+    assert ledger.held(jobs["v0"][1], NodeRow(0)) == ((1, (3000,)),)
+    assert present(ledger.at(NodeRow(0))).free == [[1000], [1000]]
     statement.commit()
     decisions = session.close()
     assert {each.task.key.name: each.moves_to for each in decisions.evictions} == {"v0": "n", "v1": ""}
@@ -117,8 +124,8 @@ def test_a_victim_that_would_get_its_own_zone_again_is_spared() -> None:
     before = account(session)
     for name in ("v0", "v1"):
         statement.evict(*jobs[name])
-    statement.pipeline(*jobs["v0"], 0)
-    statement.pipeline(*jobs["v1"], 0)
+    statement.pipeline(*jobs["v0"], NodeRow(0))
+    statement.pipeline(*jobs["v1"], NodeRow(0))
     assert account(session) == before
     statement.commit()
     assert session.close().evictions == ()
@@ -138,8 +145,8 @@ def test_a_pod_that_nobody_aligns_takes_no_zone() -> None:
         aligning(),
     )
     (job,) = session.snapshot.jobs.values()
-    Statement(session).allocate(session.jobs.state(job), next(iter(job.tasks)), 0)
-    assert ledger_of(session).at(0).free == [[4000]]
+    Statement(session).allocate(session.jobs.state(job), next(iter(job.tasks)), NodeRow(0))
+    assert present(ledger_of(session).at(NodeRow(0))).free == [[4000]]
 
 
 @given(clusters())

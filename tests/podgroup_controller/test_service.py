@@ -189,9 +189,9 @@ async def test_a_device_that_pods_share_counts_once_whichever_of_their_groups_en
     async def amounts() -> dict[str, tuple[str, str]]:
         found = {each.metadata.name: each.status for each in (await rig.client.list(PodGroup, NAMESPACE)).items}
         return {
-            name: tuple(
-                part.get("gpu.example.com", "0")
-                for part in (status.resourcesStatus.requested, status.resourcesStatus.allocated)
+            name: (
+                str(status.resourcesStatus.requested.get("gpu.example.com", "0")),
+                str(status.resourcesStatus.allocated.get("gpu.example.com", "0")),
             )
             for name, status in found.items()
             if status.phase

@@ -21,7 +21,7 @@ from bosket.services.podgrouper.options import Options
 from bosket.services.podgrouper.owner import GroupVersionKind, Owner
 from bosket.services.podgrouper.program import Answers, Programs
 from bosket.services.podgrouper.table import GrouperTable
-from bosket.services.podgrouper.workload import Grouping, NotAnsweredYet, NotReadYet
+from bosket.services.podgrouper.workload import Grouping, NotAnsweredYet, NotReadYet, Wanted
 
 NAMESPACE = "team-a"
 
@@ -113,12 +113,20 @@ class SketchedCluster:
                 return each
         raise NotFound(Status(code=404, reason="NotFound", message=f"{reference.kind} {reference.name} not found"))
 
+    async def find(self, gvk: GroupVersionKind, name: str, namespace: str) -> Owner:
+        raise NotImplementedError("an owner chain follows references only")
+
+    async def find_all(self, gvk: GroupVersionKind) -> tuple[Owner, ...]:
+        raise NotImplementedError("an owner chain follows references only")
+
 
 def grouping_of(
     a_pod: Pod, *owners: Owner, cluster: SketchedCluster | None = None, options: Options | None = None
 ) -> Grouping:
     """The grouping of a pod below `owners`, the direct one first."""
-    cluster, others, answers = cluster or SketchedCluster(), {}, {}
+    cluster = cluster or SketchedCluster()
+    others: dict[Wanted, tuple[Owner, ...]] = {}
+    answers: dict[Programs, Answers] = {}
     while True:
         try:
             found = group(a_pod, owners, cluster, options or Options(), GrouperTable(), others=others, answers=answers)

@@ -17,12 +17,14 @@ from bosket.api.kai import (
     PodGroupStatus,
     Queue,
     QueueCondition,
+    QueueFairShare,
     QueueResource,
     QueueResources,
     QueueSpec,
     QueueStatus,
 )
 from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.quantity import Quantity
 from bosket.api.time import format_time
 from bosket.services.queue.account import Accounts
 from bosket.services.queue.metrics import QueueMetrics
@@ -37,7 +39,7 @@ def queue(name: str, parent: str = "", **status: Any) -> Queue:
 
 
 def group(queue_name: str, gpus: int) -> PodGroup:
-    amounts = {"nvidia.com/gpu": str(gpus), "memory": f"{gpus}Gi"} if gpus else {}
+    amounts: dict[str, Quantity] = {"nvidia.com/gpu": str(gpus), "memory": f"{gpus}Gi"} if gpus else {}
     resources = PodGroupResourcesStatus(allocated=amounts, requested=amounts)
     return PodGroup(spec=PodGroupSpec(queue=queue_name), status=PodGroupStatus(resourcesStatus=resources))
 
@@ -60,6 +62,42 @@ def test_every_queue_above_a_group_counts_it_at_once() -> None:
         assert accounts.status(name, NOW).allocated == {"memory": "3Gi", "nvidia.com/gpu": "3"}
     assert accounts.status("other", NOW).allocated == {}
     assert accounts.status("top", NOW).childQueues == ("mid", "other")
+
+
+def fares(queue_name: str, phase: str, pending: int = 0) -> PodGroup:
+    return PodGroup(spec=PodGroupSpec(queue=queue_name), status=PodGroupStatus(phase=phase, pending=pending))
+
+
+def test_jobs_that_wait_and_jobs_that_run_are_counted_at_every_level() -> None:
+    accounts = tree(("top", ""), ("a", "top"), ("b", "top"))
+    accounts.put_group(key("waits"), fares("a", "Pending", 2))
+    accounts.put_group(key("evicted"), fares("a", "Evicted", 2))
+    accounts.put_group(key("gone"), fares("a", "Evicted"))  # no pod of it wants anything
+    accounts.put_group(key("runs"), fares("b", "Running"))
+    accounts.put_group(key("starts"), fares("b", "Scheduled"))
+    accounts.put_group(key("done"), fares("b", "Succeeded"))
+
+    def counts(name: str) -> tuple[int | None, int | None]:
+        return accounts.status(name, NOW).waitingJobs, accounts.status(name, NOW).runningJobs
+
+    assert [counts(name) for name in ("a", "b", "top")] == [(2, 0), (0, 2), (2, 2)]
+    accounts.put_group(key("waits"), fares("b", "Running", 1))
+    accounts.put_queue("b", queue("b"))  # a root of its own from now on
+    assert [counts(name) for name in ("a", "b", "top")] == [(1, 0), (0, 3), (1, 0)]
+
+
+def test_gpus_of_all_vendors_are_one_number() -> None:
+    amounts: dict[str, Quantity] = {"nvidia.com/gpu": "1500m", "amd.com/gpu": "2", "cpu": "3"}
+    status = PodGroupStatus(resourcesStatus=PodGroupResourcesStatus(allocated=amounts))
+    accounts = tree(("q", ""))
+    accounts.put_group(key("g"), PodGroup(spec=PodGroupSpec(queue="q"), status=status))
+    assert accounts.status("q", NOW).gpus == 3.5
+
+
+def test_the_fair_share_is_left_as_the_scheduler_wrote_it() -> None:
+    accounts = Accounts()
+    accounts.put_queue("q", queue("q", fairShare=QueueFairShare(gpu=4)))
+    assert accounts.status("q", NOW).fairShare == QueueFairShare(gpu=4)
 
 
 def test_a_group_that_moves_or_goes_is_taken_off() -> None:
@@ -136,7 +174,9 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=40))
 def test_sums_are_those_of_the_groups_that_there_are_whatever_happened_before(steps: list[Any]) -> None:
-    accounts, groups, queues = Accounts(), {}, {}
+    accounts = Accounts()
+    groups: dict[str, PodGroup | None] = {}
+    queues: dict[str, Queue | None] = {}
     for kind, name, where, amount in steps:
         if kind == "group":
             groups[name] = None if amount < 0 else group(where, amount)
@@ -147,8 +187,8 @@ def test_sums_are_those_of_the_groups_that_there_are_whatever_happened_before(st
     fresh = Accounts()
     for name, each in queues.items():
         fresh.put_queue(name, each)
-    for name, each in groups.items():
-        fresh.put_group(key(name), each)
+    for name, put in groups.items():
+        fresh.put_group(key(name), put)
     for name, each in queues.items():
         if each is not None:
             assert accounts.status(name, NOW) == fresh.status(name, NOW)

@@ -1,5 +1,7 @@
 """No job is reclaimed from before its minimum run time is over; whose word counts follows from the queue tree."""
 
+from typing import Any
+
 import pytest
 
 from bosket.api.core.node import Node
@@ -16,13 +18,13 @@ def reclaiming(**arguments: str) -> Configuration:
     return configured("allocate", "reclaim", arguments={"minruntime": arguments})
 
 
-def cluster(*queues: Queue, started: float | None = NOW - 60, **victim: int) -> list[Node | list[KubeObject]]:
+def cluster(*queues: Queue, started: float | None = NOW - 60, **victim: Any) -> list[Node | list[KubeObject]]:
     """A job of `l-a-x` started a minute ago; one of `r-a` wants its place, and one of `l-b` if `r-a` isn't there."""
     names = {each.metadata.name for each in queues}
     return [
         node("n1", gpus=2),
         list(queues),
-        job("victim", 2, on="n1", queue="l-a-x", started=started, **{"min_member": 2, **victim}),
+        job("victim", 2, on="n1", queue="l-a-x", started=started, **({"min_member": 2} | victim)),
         job("new", queue="r-a" if "r-a" in names else "l-b"),
     ]
 
@@ -31,7 +33,7 @@ def tree(**min_runtimes: str) -> list[Queue]:
     """Left: `l` over `l-a` over `l-a-x`, without quota. Right: `r` over `r-a`, with enough."""
     made = []
     for name in ("l", "l-a", "l-a-x", "r", "r-a"):
-        mine = {"reclaim_min_runtime": min_runtimes.get(name.replace("-", "_"))}
+        mine: dict[str, Any] = {"reclaim_min_runtime": min_runtimes.get(name.replace("-", "_"))}
         quota = 2 if name.startswith("r") else 0
         made.append(queue(name, parent=name.rpartition("-")[0], quota=quota, weight=0, **mine))
     return made

@@ -4,7 +4,7 @@ from typing import Any
 
 from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, queue
-from bosket.testing.cluster import configured, decided, evictions, pipelines, placements
+from bosket.testing.cluster import Objects, configured, decided, evictions, pipelines, placements
 
 RECLAIM = configured("allocate", "reclaim")
 
@@ -100,7 +100,7 @@ def test_priorities_play_no_part_between_queues() -> None:
 
 
 def test_a_gang_gets_its_minimum_as_a_whole_or_takes_nothing() -> None:
-    cluster = [
+    cluster: list[Objects] = [
         node("n1", gpus=4),
         [queue("a", quota=1), queue("b", quota=3)],
         running("a", 4, queue="a"),

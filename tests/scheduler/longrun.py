@@ -23,6 +23,7 @@ from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import PodSet, SubGroupSet
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
@@ -279,8 +280,8 @@ def _happens(random: Random, cluster: SimulatedCluster, coming: list[tuple[PodGr
 def _judge_cycle(snapshot: Snapshot, decisions: Decisions) -> None:
     """Gangs whole, queues within limits, firm work within quota; all by what is really carried out."""
     held: dict[ObjectKey, set[Task]] = {}
-    gained: dict[int, QueueAmounts] = {}  # by the queue's row
-    firm: dict[int, QueueAmounts] = {}  # the part of it that can't be preempted
+    gained: dict[QueueRow, QueueAmounts] = {}  # by the queue's row
+    firm: dict[QueueRow, QueueAmounts] = {}  # the part of it that can't be preempted
     for bind in decisions.lasting_binds:
         held.setdefault(bind.job.key, set()).add(bind.task)
         for row in snapshot.queues.paths[snapshot.queues.rows[bind.job.queue]]:

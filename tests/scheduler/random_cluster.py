@@ -129,7 +129,7 @@ def _node(dice: Random, name: str) -> Node:
         pods=dice.choice((*(110,) * 6, 3, 1)),
         extended=dice.choice((None, None, {"example.com/fpga": "2"})),
         zone=dice.choice("ab"),
-        **({"rack": dice.choice(("r1", "r2"))} if dice.random() < 0.9 else {}),
+        labels={"rack": dice.choice(("r1", "r2"))} if dice.random() < 0.9 else None,
         gpu_memory=dice.choice((None, 4096, 8192, 8192)),
     )
     if dice.random() < 0.2:

@@ -18,6 +18,7 @@ from bosket.scheduler.loop import service
 from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import decided, placements, snapshot_of
+from tests.present import present
 from tests.rig import make_rig
 
 TEXT = """
@@ -83,7 +84,7 @@ def test_everything_in_the_file_is_read_and_tiers_are_flattened() -> None:
         generator={"default": 120.0, "NodeLocalGreedy": 0.0, "MultiNodeGang": 120.0},
     )
     assert isinstance(found.usage_db, UsageDBConfig)
-    assert found.usage_db.usageParams.tumblingWindowStartTime == "2026-01-02T03:04:05Z"
+    assert present(found.usage_db.usageParams).tumblingWindowStartTime == "2026-01-02T03:04:05Z"
 
 
 def test_what_is_missing_has_its_default_one_by_one() -> None:

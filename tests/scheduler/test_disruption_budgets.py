@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bosket.api.core import Pod, PodCondition
+from bosket.api.kai.podgroup import PodGroup
 from bosket.api.object import KubeObject, LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.scheduler.configuration.configuration import Configuration
@@ -150,6 +151,7 @@ def test_a_gang_that_keeps_an_extra_which_is_guarded_keeps_its_minimum() -> None
 def test_a_stale_gang_whose_budget_forbids_it_stays_and_says_so() -> None:
     objects = [node("n1", gpus=2), queue("q"), pod_group("g", min_member=2), guarded("g-0", group="g"), budget(0)]
     group = objects[2]
+    assert isinstance(group, PodGroup)
     spec = msgspec.structs.replace(group.spec, stalenessGracePeriod="0s")
     objects[2] = msgspec.structs.replace(group, spec=spec)
     decisions = decided(objects)

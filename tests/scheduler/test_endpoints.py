@@ -28,6 +28,7 @@ from bosket.scheduler.recording.recorded import read
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import snapshot_of
 from bosket.testing.faults import FaultyTransport, matching, refuse
+from tests.present import present
 from tests.rig import NAMESPACE, Rig, make_rig
 
 
@@ -81,7 +82,7 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
         "bindRequests": 2,
         "pods": 3,
     }
-    snapshot = recorded.snapshot(recorded.now)
+    snapshot = recorded.snapshot(present(recorded.now))
     got = answer(snapshot, decide(snapshot, recorded.configuration))
     assert got["binds"] == []
     assert got["podGroups"][f"{NAMESPACE}/g"] == {"pods": {"Binding": 2}}
@@ -100,7 +101,7 @@ async def test_a_snapshot_says_which_kinds_the_server_served_and_does_without_wh
     async def seen(url: str) -> bool:
         return (await fetch(f"{url}/get-snapshot"))[0] == 200
 
-    def document(data: bytes) -> dict[str, dict[str, Any]]:
+    def document(data: bytes) -> Any:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return json.loads(archive.read("snapshot.json"))
 
@@ -138,7 +139,7 @@ async def test_the_order_is_that_of_allocate_and_asking_for_it_changes_nothing()
     await rig.apply(*members("old", 2), group("urgent", 2, priority="high"), *members("urgent", 2))
     async with serving(rig) as url:
 
-        async def order() -> dict[str, Any]:
+        async def order() -> Any:
             status, text = await fetch(f"{url}/get-job-order")
             return status == 200 and json.loads(text)
 

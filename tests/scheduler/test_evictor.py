@@ -154,7 +154,7 @@ async def evict_events(rig: Rig, pod_name: str) -> list[Event] | None:
     return sorted(found, key=lambda event: event.involvedObject.kind) if len(found) == 2 else None
 
 
-async def evicted_at(rig: Rig, name: str) -> str:
+async def evicted_at(rig: Rig, name: str) -> str | None:
     return (await group_named(rig, name)).metadata.annotations.get("kai.scheduler/last-eviction-timestamp")
 
 
@@ -421,7 +421,7 @@ async def test_a_gang_that_lost_a_member_is_marked_and_goes_after_its_grace() ->
     assert "evictor-pod-group-name" not in on_pod.metadata.annotations
 
 
-async def stale_events(rig: Rig, pod_name: str) -> list[Event]:
+async def stale_events(rig: Rig, pod_name: str) -> list[Event] | None:
     found = [event for event in await rig.events("Evict") if f"/{pod_name}\n" in event.message]
     return sorted(found, key=lambda event: event.involvedObject.kind) if len(found) == 2 else None
 

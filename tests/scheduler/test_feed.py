@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,6 +15,7 @@ from bosket.scheduler.io.feed import Feed
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW
+from tests.noting import noting
 from tests.rig import NAMESPACE, Rig, make_rig
 
 pytestmark = pytest.mark.looptime
@@ -42,7 +44,7 @@ async def test_the_garbage_collector_is_kept_from_the_first_lists_and_from_nothi
 ) -> None:
     frozen: list[int] = []
     monkeypatch.setattr(feed, "_FROZEN_AT_ONCE", 2)
-    monkeypatch.setattr(feed.gc, "freeze", lambda: frozen.append(len(frozen)))
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(frozen)))
     rig = await a_cluster()
     async with following(rig, ClusterState()) as following_it:
         first = len(frozen)
@@ -59,7 +61,7 @@ async def test_the_first_snapshot_is_prepared_when_all_lists_are_in() -> None:
     rig, state = await a_cluster(), ClusterState()
     prepared: list[bool] = []
     settling = state.settling
-    state.settling = lambda: prepared.append(True) or settling()  # type: ignore[method-assign]
+    state.settling = noting(prepared, settling, lambda: True)  # type: ignore[method-assign]
     async with following(rig, state):
         assert prepared == [True]
         assert len(state.snapshot(NOW).unsettled) == 1
@@ -68,9 +70,9 @@ async def test_the_first_snapshot_is_prepared_when_all_lists_are_in() -> None:
 async def test_a_state_that_can_not_be_prepared_is_left_to_the_first_cycle() -> None:
     rig, state = await a_cluster(), ClusterState()
 
-    def failing() -> None:
+    def failing() -> Iterator[None]:
         raise RuntimeError("no")
-        yield
+        yield  # type: ignore[unreachable]
 
     state.settling = failing  # type: ignore[method-assign]
     async with following(rig, state):

@@ -15,9 +15,11 @@ from bosket.scheduler.framework.fragmentation import LIMITED, FreeGpus
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.pod_mix import PodMix, PodShape
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.fragmentation import LeastFragmentation
 from bosket.scheduler.plugins.nodeplacement import NodePlacement
 from bosket.testing.build import gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import decided, placements, snapshot_of
@@ -169,7 +171,7 @@ def free_of(session: Session, row: int) -> tuple[float, float, list[float]]:
     ledger = session.nodes
     cpu, memory, gpus = (float(ledger.idle[place, row] + ledger.releasing[place, row]) for place in (CPU, MEMORY, GPU))
     size = ledger.shared.sizes[row]
-    rooms = [group.room(size) for group in ledger.shared.on(row).values()]
+    rooms = [group.room(size) for group in ledger.shared.on(NodeRow(row)).values()]
     return cpu, memory, [1.0] * int(gpus) + [int(100 * room / size + 0.01) / 100 for room in rooms if room > 0]
 
 
@@ -231,15 +233,16 @@ def test_scores_that_follow_changes_are_those_of_a_fresh_look(cluster: RandomClu
             view.catch_up()
             (rows,) = (view.scores > -np.inf).nonzero()
             again = fresh.growth(task.pod_class, rows)
+            assert isinstance(least, LeastFragmentation)
             known = least._free.growth(task.pod_class, rows)
             assert known.tolist() == again.tolist()
             for row in rows.tolist():
                 total = sum(
-                    each.score(task.pod_class, row)
+                    each.score(task.pod_class, NodeRow(row))
                     for each in session.extensions.node_scores
                     if each.concerns(task.pod_class)
                 )
-                assert view.score(row) == pytest.approx(total, rel=1e-12)
+                assert view.score(NodeRow(row)) == pytest.approx(total, rel=1e-12)
 
 
 @given(clusters(releasing=True, sharing=True, close=False))

@@ -1,4 +1,4 @@
-"""Where nothing can be placed nobody needs a turn: everybody is told the same as if he had had one."""
+"""Where nothing can be placed no job is tried: all get the same reasons as if they had been."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -43,7 +43,12 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The turns that jobs had, with the end of them as one more."""
     found = []
     real = JobsByQueue.pop
-    monkeypatch.setattr(JobsByQueue, "pop", lambda self: found.append(real(self)) or found[-1])
+
+    def pop(self: JobsByQueue) -> Any:
+        found.append(real(self))
+        return found[-1]
+
+    monkeypatch.setattr(JobsByQueue, "pop", pop)
     return found
 
 

@@ -19,6 +19,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.plugins.topology import plan
 from bosket.scheduler.plugins.topology.class_capacity import ClassCapacity
 from bosket.testing.build import PodBuilder, gang, job, node, pod, pod_group, queue, topology, within
@@ -174,7 +175,7 @@ def test_a_domain_that_can_hold_a_gang_is_never_ruled_out(places: list[int], gpu
         row = next((row for row, there in enumerate(free) if there >= task.pod_class.charge[0]), None)
         if row is None:
             return
-        statement.allocate(job, task, row)
+        statement.allocate(job, task, NodeRow(row))
         free[row] -= int(task.pod_class.charge[0])
 
 

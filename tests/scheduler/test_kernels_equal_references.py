@@ -15,10 +15,11 @@ from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
+from bosket.scheduler.plugins.proportion.division import QueueDemand, divide_tree
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler.random_cluster import RandomCluster, clusters
@@ -56,7 +57,7 @@ def queue_trees(draw: st.DrawFn) -> list[Sharer]:
 def test_fair_shares_are_those_of_a_plain_loop(queues: list[Sharer], total: float, k: float) -> None:
     rows = {each.name: row for row, each in enumerate(queues)}
     children = [[rows[each.name] for each in queues if each.parent == parent.name] for parent in queues]
-    claims = Claims(
+    demand = QueueDemand(
         quota=np.array([each.quota for each in queues]),
         limit=np.array([each.limit for each in queues]),
         weight=np.array([each.weight for each in queues]),
@@ -66,7 +67,7 @@ def test_fair_shares_are_those_of_a_plain_loop(queues: list[Sharer], total: floa
         rank=np.argsort(np.argsort([each.created for each in queues], kind="stable"), kind="stable"),
     )
     roots = [rows[each.name] for each in queues if not each.parent]
-    shares = divide_tree(total, claims, roots, children, k)
+    shares = divide_tree(total, demand, roots, children, k)
     expected = fair_shares(total, queues, k)
     assert shares == pytest.approx([expected[each.name] for each in queues], abs=1e-6)
 
@@ -161,16 +162,18 @@ def test_what_fits_by_arrays_fits_node_by_node(cluster: RandomCluster, placed: i
     ledger = session.nodes
     rows = range(len(session.snapshot.nodes))
     for pod_class in {task.pod_class for job in session.snapshot.jobs.values() for task in job.tasks}:
-        assert ledger.fit(pod_class).tolist() == [ledger.fits(pod_class, row) for row in rows]
-        assert ledger.fit_idle(pod_class, slice(None)).tolist() == [ledger.fits_idle(pod_class, row) for row in rows]
+        assert ledger.fit(pod_class).tolist() == [ledger.fits(pod_class, NodeRow(row)) for row in rows]
+        assert ledger.fit_idle(pod_class, slice(None)).tolist() == [
+            ledger.fits_idle(pod_class, NodeRow(row)) for row in rows
+        ]
         for scorer in session.extensions.node_scores:
             scores = scorer.scores(pod_class, slice(None)).tolist()
-            assert scores == [scorer.score(pod_class, row) for row in rows]
+            assert scores == [scorer.score(pod_class, NodeRow(row)) for row in rows]
         if pod_class.share is not None:
             for row in rows:
-                choice = choose_devices(session, pod_class, row)
+                choice = choose_devices(session, pod_class, NodeRow(row))
                 enough = pod_class.share.is_possible_on(ledger.shared.sizes[row]) and choice is not None
-                assert enough or not ledger.fits(pod_class, row)
+                assert enough or not ledger.fits(pod_class, NodeRow(row))
 
 
 @given(clusters(), st.data())
@@ -187,10 +190,10 @@ def test_a_node_that_holds_more_than_it_has_takes_nobody_whether_one_is_asked_ab
         place = data.draw(st.sampled_from([GPU, GPU, *range(len(nodes.idle))]))
         row = data.draw(st.integers(0, len(session.snapshot.nodes) - 1))
         nodes.overdrawn = True
-        nodes.reserve(row, [(place, data.draw(st.sampled_from([1.0, 1.0, 4.0, 1e6, 1e12])))])
+        nodes.reserve(NodeRow(row), [(place, data.draw(st.sampled_from([1.0, 1.0, 4.0, 1e6, 1e12])))])
         every = range(len(session.snapshot.nodes))
         for pod_class in {task.pod_class for job in session.snapshot.jobs.values() for task in job.tasks}:
-            expected = [nodes.fits(pod_class, each) for each in every]
+            expected = [nodes.fits(pod_class, NodeRow(each)) for each in every]
             assert nodes.fit(pod_class).tolist() == expected
             assert nodes.fit(pod_class, np.array(every)).tolist() == expected
 
@@ -203,6 +206,6 @@ def test_who_shares_gpus_needs_no_whole_one_where_more_are_held_than_there_are()
     session = open_session(snapshot, Configuration())
     (waiting,) = (task for job in snapshot.jobs.values() for task in job.tasks if not task.node)
     session.nodes.overdrawn = True
-    session.nodes.reserve(0, [(GPU, 1.0)])
-    assert session.nodes.fits(waiting.pod_class, 0)
+    session.nodes.reserve(NodeRow(0), [(GPU, 1.0)])
+    assert session.nodes.fits(waiting.pod_class, NodeRow(0))
     assert session.nodes.fit(waiting.pod_class).tolist() == [True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pkgutil
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -56,7 +57,8 @@ def fails_with_queues(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 @pytest.mark.looptime
 async def test_an_object_that_can_not_be_taken_in_is_left_out() -> None:
-    state, failed = ClusterState(), []
+    state = ClusterState()
+    failed: list[Any] = []
     handlers = state.handlers(PodGroup)
 
     def put(group: PodGroup) -> None:
@@ -310,7 +312,7 @@ def test_an_object_that_can_not_be_read_is_counted_until_it_is_mended_or_gone(
     state, known = ClusterState(), (type(bad), bad.key)
     for each in FINE:
         state.put(each)
-    for then in (lambda: state.put(fixed), lambda: state.drop(bad)):
+    for then in (partial(state.put, fixed), partial(state.drop, bad)):
         state.put(bad)
         state.snapshot(NOW)
         assert list(state.unread()) == [known]
@@ -322,7 +324,7 @@ def test_an_object_that_can_not_be_read_is_counted_until_it_is_mended_or_gone(
 def test_a_job_that_can_not_be_made_is_counted_until_it_can_be_or_its_group_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original, group = jobs.build_job, pod_group("bad")
+    original, group = jobs.build_job, pod_group("bad")  # type: ignore[attr-defined]
 
     def poisoned(key: ObjectKey, made_of: PodGroup, *args: Any, **kwargs: Any) -> object:
         if made_of.spec.queue == "poison":
@@ -332,7 +334,7 @@ def test_a_job_that_can_not_be_made_is_counted_until_it_can_be_or_its_group_is_g
     monkeypatch.setattr(jobs, "build_job", poisoned)
     bad = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue="poison"))
     state = ClusterState()
-    for then in (lambda: state.put(group), lambda: state.drop(bad)):
+    for then in (partial(state.put, group), partial(state.drop, bad)):
         state.put(bad)
         state.snapshot(NOW)
         assert list(state.unread()) == [(PodGroup, bad.key)]

@@ -102,7 +102,7 @@ async def test_a_start_that_concerns_nobody_costs_no_write_until_it_does() -> No
 
 
 async def test_what_others_write_into_a_groups_status_wakes_nobody() -> None:
-    """And doesn't keep the group from being told what it waits for."""
+    """And doesn't keep the group from getting its reason."""
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     state = ClusterState(Options().state())
     for kind in (Node, Queue, PodGroup, Pod):
@@ -158,7 +158,10 @@ async def test_a_gang_that_misses_pods_for_long_says_how_many() -> None:
     rig = await a_cluster(group("g", 3), *members("g", 2))
     async with rig.running(scheduler):
         (event,) = await rig.until(lambda: rig.events("NotReady"))
-    assert event.message == "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated"
+    assert event.message.splitlines() == [
+        "waits for pods that don't exist yet: 3 are needed, 2 exist",
+        "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated",
+    ]
 
 
 def test_the_loop_rests_longer_the_longer_a_cycle_took() -> None:

@@ -3,6 +3,8 @@
 import gc
 import weakref
 from collections.abc import Sequence
+from functools import partial
+from operator import mul
 
 import msgspec
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodGroupStatus, SchedulingCondition
 from bosket.api.kai.podgroup import PodGroup
-from bosket.api.object import ObjectMeta
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.verdict import MOST, VerdictMemory
@@ -75,7 +77,7 @@ def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late(
 
 
 def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out() -> None:
-    reported = []
+    reported: list[str] = []
     state = ClusterState(report=reported.append)
     for each in [node("n1"), queue("q"), pod_group("g"), pod_group("bad"), *gang("g", 1)]:
         state.put(each)
@@ -145,7 +147,7 @@ steps = st.lists(
 @settings(max_examples=150, deadline=None)
 def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events: Sequence[tuple[str, ...]]) -> None:
     live = state_of([queue("q"), pod_group("g", min_member=0)])
-    there = {}
+    there: dict[tuple[str, str], KubeObject] = {}
     for what, name in events:
         member = pod(name).gpu(1).of_group("g")
         match what:
@@ -211,7 +213,7 @@ def test_an_older_version_of_a_bind_request_changes_nothing() -> None:
 def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever() -> None:
     memory = VerdictMemory()
     for number in range(10 * MOST):
-        assert memory.recall(1, "double", number, lambda number=number: 2 * number) == 2 * number
+        assert memory.recall(1, "double", number, partial(mul, 2, number)) == 2 * number
     assert len(memory) <= MOST + 1
 
 

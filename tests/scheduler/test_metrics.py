@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -32,7 +33,8 @@ class Measured:
         decisions = decide(snapshot, configuration or Configuration(), self.metrics.watch)
         self.metrics.decided(snapshot, decisions, 2.0)
 
-    def value(self, name: str, **labels: str) -> float | None:
+    def value(self, name: str, **labels: str) -> Any:
+        """None where there is no such sample."""
         return self.registry.get_sample_value(f"kai_{name}", labels)
 
     def queues(self, name: str) -> dict[tuple[str, str, str], float]:

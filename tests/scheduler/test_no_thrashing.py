@@ -23,10 +23,11 @@ from bosket.scheduler.model.decisions import Decisions, Pipeline
 from bosket.scheduler.model.nomination import PATIENCE_SECONDS
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.state.cluster_state import ClusterState
-from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.memory import Commitments
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
 from bosket.testing.cluster import NOW, drop_named, state_of
+from tests.present import present
 from tests.scheduler.longrun import follow
 
 #: How many random clusters are followed; `python -m benchmarks longrun` follows thousands.
@@ -414,7 +415,9 @@ def test_where_shares_depend_on_past_usage_the_time_does_not_grow() -> None:
     state = swapped(quarrel())
     history = state._preemptions
     back = decide(_turned(), Configuration())
-    assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("preemptor", "victim")]
+    assert [(each.job.key.name, present(each.preemptor).key.name) for each in back.evictions] == [
+        ("preemptor", "victim")
+    ]
     again = decide(quarrel().snapshot(NOW), Configuration())
     for decisions in (back, again):
         history.record(decisions, NOW + REMEMBERED_SECONDS, usage_based=True)
@@ -482,7 +485,7 @@ def test_a_note_that_could_not_be_written_is_forgotten() -> None:
 
 
 @given(st.integers(0, 2**32))
-@example(52)  # two that quarrel, while what is known is told again
+@example(52)  # two that quarrel, while known objects are sent again
 @example(4690)  # one in the middle of a chain ends
 @example(7653)  # another pod of a job has the place
 @settings(max_examples=CLUSTERS, deadline=None)

@@ -43,13 +43,13 @@ def test_spread_counts_the_gpus_that_a_node_says_it_has() -> None:
     """Both have five free: more of the eight of `n1` than of the ten of `n2`, which offers only six of them."""
     busy = [pod("r1").gpu(3).running_on("n1").build(), pod("r2").gpu(1).running_on("n2").build()]
     for label, best in (("10", "n1"), ("6", "n2"), ("many", "n2")):
-        nodes = [node("n1"), node("n2", gpus=6, **{NODE_GPU_COUNT_LABEL: label})]
+        nodes = [node("n1"), node("n2", gpus=6, labels={NODE_GPU_COUNT_LABEL: label})]
         decisions = decided(queue("q"), pod_group("g"), nodes, busy, gang("g", 1), configuration=SPREAD)
         assert placements(decisions) == {"g-0": best}
 
 
 def test_a_node_that_holds_more_than_it_has_takes_nobody() -> None:
-    """Not even a pod that asks for nothing of what is short there, and it is told so."""
+    """Not even a pod that asks for nothing of what is short there, and its message says so."""
     crowd = [pod(f"r{i}").gpu(5).running_on("n1").build() for i in range(2)]
     member = pod("g-0").cpu("1").of_group("g").build()
     assert placements(one(node("n1"), node("n2"), crowd, member)) == {"g-0": "n2"}

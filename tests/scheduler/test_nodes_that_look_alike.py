@@ -38,7 +38,7 @@ terms = st.builds(
 def clusters(draw: st.DrawFn) -> list[KubeObject]:
     nodes = []
     for number in range(draw(st.integers(1, 8))):
-        made = node(f"n{number}", **draw(labels))
+        made = node(f"n{number}", labels=draw(labels))
         for taint in draw(st.sets(st.sampled_from(["x", "y"]))):
             made = tainted(made, taint, draw(st.sampled_from(["", "1"])))
         nodes.append(made)

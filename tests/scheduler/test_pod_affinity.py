@@ -274,6 +274,6 @@ def test_pods_are_told_apart_only_as_long_as_somebody_selects_them() -> None:
 
 
 def test_hostnames_are_compared_by_label_not_by_name() -> None:
-    renamed = [node("n1", **{HOST: "same"}), node("n2", **{HOST: "same"})]
+    renamed = [node("n1", labels={HOST: "same"}), node("n2", labels={HOST: "same"})]
     web = pod("web").label("app", "web").running_on("n1").build()
     assert placements(one(renamed, web, member().with_spec(affinity=away(term(app="web"))).build())) == {}

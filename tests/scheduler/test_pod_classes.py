@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.api.core import ContainerPort, EnvVar, Volume
+from bosket.api.core import ContainerPort, EnvVar, PodSpec, Volume
 from bosket.api.core.pod import Pod
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.resource import ResourceAxis
@@ -56,10 +56,14 @@ def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(
 
 
 def test_what_a_gang_asks_for_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(
-        pod_classes, "sorted_request", lambda spec, real=pod_classes.sorted_request: asked.append(spec) or real(spec)
-    )
+    asked: list[Any] = []
+    real = pod_classes.sorted_request  # type: ignore[attr-defined]
+
+    def noted(spec: PodSpec) -> Any:
+        asked.append(spec)
+        return real(spec)
+
+    monkeypatch.setattr(pod_classes, "sorted_request", noted)
     state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 8)])
     (only,) = state.snapshot(NOW).jobs[ObjectKey("default", "g")].pod_sets
     assert only.only_class is not None

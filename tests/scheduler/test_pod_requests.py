@@ -1,8 +1,9 @@
 """A pod's request is what it needs at its peak, as Kubernetes counts it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bosket.api.core import Container, PodSpec, ResourceRequirements
+from bosket.api.quantity import Quantity
 from bosket.scheduler.model.resource import pod_request
 
 
@@ -12,7 +13,7 @@ def container(cpu: str | None, *, sidecar: bool = False, limit: str | None = Non
 
 
 def cpu_of(
-    containers: Sequence[Container], init: Sequence[Container] = (), overhead: Mapping[str, str] | None = None
+    containers: Sequence[Container], init: Sequence[Container] = (), overhead: dict[str, Quantity] | None = None
 ) -> int:
     return pod_request(PodSpec(containers=tuple(containers), initContainers=tuple(init), overhead=overhead or {}))[
         "cpu"

@@ -40,6 +40,7 @@ from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, placements, snapshot_of, state_of
+from tests.noting import noting
 from tests.rig import NAMESPACE, make_rig
 from tests.scheduler.random_cluster import RandomCluster, clusters
 
@@ -198,7 +199,7 @@ class Story:
 
         def counting(*args: object, **kwargs: object) -> object:
             self.asked += 1
-            return original(*args, **kwargs)  # type: ignore[arg-type]
+            return original(*args, **kwargs)
 
         original = decide_module.decide
         monkeypatch.setattr(culprits, "decide", counting)
@@ -213,7 +214,7 @@ class Story:
         return asyncio.run(self.quarantine.decide(snapshot, POISONED, self.compute))[1]
 
     def cycle(self, after: float = 0.0) -> tuple[set[str], set[str]]:
-        """Which pods are bound, and which jobs are told that they are left out."""
+        """Which pods are bound, and which jobs have the reason that they are left out."""
         for _ in range(3):
             snapshot = replace(self.state.snapshot(NOW + after), now=NOW + after)
             try:
@@ -434,10 +435,10 @@ async def test_a_search_costs_the_next_cycle_no_time_and_the_file_waits_for_the_
     monkeypatch.setattr(FailedSnapshots, "keep", noted)
     monkeypatch.setattr(Applier, "apply", applied)
     real = time.thread_time
-    monkeypatch.setattr(loop.time, "thread_time", lambda: real() + elapsed)
+    monkeypatch.setattr(time, "thread_time", lambda: real() + elapsed)
     rests: list[float] = []
     rest = loop.rest_seconds
-    monkeypatch.setattr(loop, "rest_seconds", lambda spent, *bounds: rests.append(spent) or rest(spent, *bounds))
+    monkeypatch.setattr(loop, "rest_seconds", noting(rests, rest, lambda spent, *bounds: spent))
     rig = await make_rig(
         [node("n1"), queue("q"), *(x for name in ("bad", "fine") for x in
          (pod_group(name, namespace=NAMESPACE), *gang(name, 1, namespace=NAMESPACE)))]

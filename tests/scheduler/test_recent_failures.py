@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Pod
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
@@ -45,11 +46,11 @@ class Cycles:
         return {job.key.name for job in self.tried(after)[1].unsettled}
 
 
-def running(name: str, gpus: int, on: str, of: str = "q") -> list[object]:
+def running(name: str, gpus: int, on: str, of: str = "q") -> list[KubeObject]:
     return [pod_group(name, queue=of), pod(f"{name}-0").gpu(gpus).of_group(name).running_on(on).build()]
 
 
-def full(*more: object) -> Cycles:
+def full(*more: KubeObject) -> Cycles:
     """Two nodes, one full and one with a GPU left; a job that needs four waits."""
     return Cycles(
         state_of(
@@ -134,23 +135,25 @@ def test_a_job_that_waits_for_what_is_being_released_keeps_its_place() -> None:
 
 
 @st.composite
-def _stories(draw: st.DrawFn) -> tuple[list[object], list[tuple[str, int]]]:
+def _stories(draw: st.DrawFn) -> tuple[list[KubeObject], list[tuple[str, int]]]:
     nodes = [node(f"n{number}", gpus=draw(st.integers(1, 4))) for number in range(draw(st.integers(1, 3)))]
     queues = [queue(f"q{number}", limit=draw(st.sampled_from((-1, 2, 4)))) for number in range(2)]
-    jobs: list[object] = []
+    jobs: list[KubeObject] = []
     for number in range(draw(st.integers(2, 8))):
         jobs += _job(f"j{number}", draw(st.integers(1, 4)), draw(st.integers(0, 1)))
     happens = st.tuples(st.sampled_from(("ends", "comes")), st.integers(0, 7))
     return [*nodes, *queues, *jobs], draw(st.lists(happens, max_size=6))
 
 
-def _job(name: str, gpus: int, of: int) -> list[object]:
+def _job(name: str, gpus: int, of: int) -> list[KubeObject]:
     return [pod_group(name, queue=f"q{of}"), *gang(name, 1, gpus=gpus)]
 
 
 @given(_stories())
 @settings(deadline=None)
-def test_jobs_that_are_left_out_would_not_have_been_placed(story: tuple[list[object], list[tuple[str, int]]]) -> None:
+def test_jobs_that_are_left_out_would_not_have_been_placed(
+    story: tuple[list[KubeObject], list[tuple[str, int]]],
+) -> None:
     objects, happens = story
     cycles = Cycles(state_of(objects))
     cycles.cycle()

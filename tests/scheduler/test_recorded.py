@@ -15,7 +15,7 @@ from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.recording.recorded import RecordedError, load, read
 from bosket.testing.cluster import NOW
 
-POD = {
+POD: dict[str, Any] = {
     "metadata": {"name": "a-0", "namespace": "n", "uid": "1", "annotations": {"pod-group-name": "a"}},
     "spec": {
         "schedulerName": "mine",
@@ -153,11 +153,11 @@ def test_what_is_missing_or_null_is_empty() -> None:
 
 
 def test_objects_of_other_node_pools_are_left_out() -> None:
-    parameters = {"schedulerName": "mine", "partitionParams": {"NodePoolLabelKey": "pool"}}
+    parameters: dict[str, Any] = {"schedulerName": "mine", "partitionParams": {"NodePoolLabelKey": "pool"}}
     foreign = {"metadata": {"name": "y", "labels": {"pool": "other"}}, "status": {"allocatable": {"cpu": "1"}}}
     objects = {**RECORDING["rawObjects"], "nodes": [*RECORDING["rawObjects"]["nodes"], foreign]}
     assert read(recording(schedulerParams=parameters, rawObjects=objects)).snapshot(NOW).nodes.names == ["x"]
-    parameters["partitionParams"] = {"NodePoolLabelKey": "pool", "NodePoolLabelValue": "other"}  # type: ignore[assignment]
+    parameters["partitionParams"] = {"NodePoolLabelKey": "pool", "NodePoolLabelValue": "other"}
     assert read(recording(schedulerParams=parameters, rawObjects=objects)).snapshot(NOW).nodes.names == ["y"]
 
 

@@ -56,6 +56,7 @@ from bosket.api.core import (
 from bosket.api.core.container import ExecAction
 from bosket.api.core.pod import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, SubGroup
+from bosket.api.kai.podgroup import PodGroup
 from bosket.api.object import KubeObject, ManagedFieldsEntry, ObjectKey, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube import volume
@@ -72,6 +73,7 @@ from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted, topology
 from bosket.testing.cluster import NOW, state_of
+from tests.present import present
 
 OPTIONS = StateOptions()
 
@@ -120,7 +122,9 @@ def clusters(draw: st.DrawFn) -> list[KubeObject]:
     queues = [queue("top", limit=draw(st.sampled_from([-1, 6, 12])))]
     queues += [queue(name, parent="top", quota=draw(st.integers(0, 4))) for name in "ab"]
     queues += [queue("lost", parent="nowhere"), queue("mad", quota=-5)]
-    groups, pods, requests = [], [], []
+    groups: list[PodGroup] = []
+    pods: list[Pod] = []
+    requests: list[BindRequest] = []
     kinds = st.tuples(
         st.integers(0, 4),
         st.integers(1, 4),
@@ -139,12 +143,12 @@ def clusters(draw: st.DrawFn) -> list[KubeObject]:
             builder = pod(f"{group}-{index}").gpu(gpus).cpu("500m").of_group(group, "s" if subgroups else "")
             builder = builder.tolerates("special") if kind == "tolerates" else builder
             builder = builder.only_on("zone", "x") if kind == "selects" else builder
-            made = (builder.gated_by("gate") if kind == "gated" and index else builder).build()
+            member = (builder.gated_by("gate") if kind == "gated" and index else builder).build()
             if kind == "affinity":
-                made = bound_to_zone(made, "y")
+                member = bound_to_zone(member, "y")
             if kind in ("init", "sidecar"):
-                made = with_init_container(made, "3", sidecar=kind == "sidecar")
-            pods.append(made)
+                member = with_init_container(member, "3", sidecar=kind == "sidecar")
+            pods.append(member)
     held = st.tuples(st.integers(0, 5), st.integers(1, 3), st.sampled_from(["runs", "leaves", "hangs"]))
     for number, (row, gpus, fate) in enumerate(draw(st.lists(held, max_size=4))):
         builder = pod(f"r{number}").gpu(gpus).running_on(f"n{row % len(nodes)}")
@@ -180,7 +184,7 @@ def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too() -> None
     assert recorded.now == NOW + 0.25
     assert not decide(recorded.snapshot(recorded.now), Configuration()).binds
     later = read(written(state, now=NOW + 2))
-    assert decide(later.snapshot(later.now), Configuration()).binds
+    assert decide(later.snapshot(present(later.now)), Configuration()).binds
 
 
 def test_what_queues_used_is_in_the_file() -> None:

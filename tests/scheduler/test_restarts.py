@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.coordination import Lease
 from bosket.api.core import ConfigMap, Namespace, Pod
+from bosket.api.core.node import Node
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta, OwnerReference
 from bosket.kube.client import Client
@@ -49,6 +51,7 @@ from bosket.scheduler.state.own_decisions import RESUME_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, state_of
 from bosket.testing.faults import FaultyTransport, matching, refuse
+from tests.present import present
 from tests.rig import NAMESPACE, Meddling, Rig, make_rig
 from tests.scheduler.longrun import follow
 
@@ -192,7 +195,7 @@ async def test_wherever_the_scheduler_is_killed_nobody_is_evicted_twice_and_the_
         await end_what_goes(rig)
         successor = FaultyTransport(rig.server.transport())
         async with rig.running(scheduler, successor):
-            await rig.until(lambda rig=rig: high_starts(rig))
+            await rig.until(partial(high_starts, rig))
             assert await requests(rig) == {"high-0"}, began
         asked = [each.path.rsplit("/", 2)[1] for each in successor.requests if EVICTION(each)]
         assert len(asked) == len(set(asked)), began
@@ -211,7 +214,7 @@ async def test_what_was_about_to_happen_is_written_before_it_happens_and_little_
     kinds = ["eviction" if EVICTION(each) else each.method for each in about]
     assert kinds[:3] == ["POST", "eviction", "eviction"]
     assert kinds.count("POST") + kinds.count("PATCH") <= 3  # decided, observed, ended
-    assert [(each.nominations, each.evictions) for each in [await kept(rig)]] == [((), ())]
+    assert [(present(each).nominations, present(each).evictions) for each in [await kept(rig)]] == [((), ())]
 
 
 @pytest.mark.looptime
@@ -267,7 +270,7 @@ async def test_a_memory_that_somebody_spoilt_is_begun_anew() -> None:
     await rig.apply(spoilt)
     async with rig.running(scheduler):
         await rig.until(lambda: going(rig))
-        assert (await kept(rig)).nominations
+        assert present(await kept(rig)).nominations
         await rig.client.delete(ConfigMap, MEMORY_NAME, HOME)
         await rig.until(lambda: high_starts(rig))
         assert await rig.until(lambda: kept(rig))
@@ -331,7 +334,7 @@ async def test_nothing_is_written_while_the_memory_is_read() -> None:
     remembered(state)
     left = Memory(jobs=(KeptJob(key("low"), "u", 1),))
     await rig.apply(memory_map(left))
-    saving = []
+    saving: list[asyncio.Task[None]] = []
 
     async def save_meanwhile() -> None:
         applier._memory.changed()
@@ -387,7 +390,11 @@ def test_all_of_it_is_taken_over_by_a_state_that_sees_the_same_and_evictions_are
 ):
     memory, state = remembered(), state_of(objects())
     (eviction,) = state.restore(memory, NOW + 1)
-    assert (eviction.task.key, eviction.preemptor.key, eviction.action) == (key("low-0"), key("high"), "preempt")
+    assert (eviction.task.key, present(eviction.preemptor).key, eviction.action) == (
+        key("low-0"),
+        key("high"),
+        "preempt",
+    )
     assert "was preempted by higher priority workload default/high" in eviction.text
     state.own.assume_eviction(eviction.task.key, eviction.task.uid, NOW, eviction.action, eviction.text)
     assert state.memory(NOW + 1) == memory
@@ -439,8 +446,10 @@ def test_preemptions_end_when_they_would_have_ended() -> None:
 
 def test_a_heartbeat_of_a_node_changes_no_situation() -> None:
     seen = objects()
-    status = msgspec.structs.replace(seen[0].status, images=())
-    later = msgspec.structs.replace(seen[0], status=status, metadata=msgspec.structs.replace(seen[0].metadata))
+    first = seen[0]
+    assert isinstance(first, Node)
+    status = msgspec.structs.replace(first.status, images=())
+    later = msgspec.structs.replace(first, status=status, metadata=msgspec.structs.replace(first.metadata))
     state = state_of([later, *seen[1:]])
     state.restore(remembered(), NOW + 1)
     assert state.snapshot(NOW + 1).preempted_by

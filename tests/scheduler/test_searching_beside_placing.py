@@ -48,7 +48,7 @@ class Gate:
     def close(self, _snapshot: object, decisions: Decisions) -> None:
         self.closed.append(decisions)
 
-    def _right(self, _job: object) -> bool:
+    def _right(self, reclaimer: object) -> bool:
         if self.where == "search":
             self._stop()
         return True

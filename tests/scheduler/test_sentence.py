@@ -172,6 +172,25 @@ def test_extras_of_an_elastic_job_are_told_what_one_more_pod_needs() -> None:
     assert told.sentence.startswith("needs 1 GPU; none is free; ")
 
 
+def test_a_pod_that_shares_a_gpu_is_told_the_most_that_is_free_of_one() -> None:
+    on = pod("r").shares_gpu(0.7).of_group("r").in_gpu_groups("a").running_on("n1").build()
+    other = pod("s").shares_gpu(0.6).of_group("s").in_gpu_groups("b").running_on("n1").build()
+    wanted = pod("w").shares_gpu(0.5).of_group("w").build()
+    groups = [pod_group(name, preemptibility="non-preemptible") for name in ("r", "s")]
+    told = answers(node("n1", gpus=2), queue("q"), groups, pod_group("w"), on, other, wanted)["w"]
+    assert told.sentence.startswith("needs 0.5 GPUs on one node; 0.7 are free, the largest block is 0.4; ")
+
+
+def test_memory_of_a_gpu_is_told_in_mebibytes() -> None:
+    some = node("n1", gpus=1, gpu_memory=40_000)
+    held = pod("r").gpu_memory(30_000).of_group("r").in_gpu_groups("a").running_on("n1").build()
+    pods = [pod("w").gpu_memory(20_000).of_group("w").build(), pod("x").gpu_memory(50_000).of_group("x").build()]
+    told = answers(some, queue("q"), pod_group("r"), pod_group("w"), pod_group("x"), held, pods)
+    assert told["w"].sentence.startswith("needs 20000 MiB of GPU memory (0.5 GPUs) on one node; 0.25 are free; ")
+    assert told["x"].sentence == "needs 50000 MiB of a GPU's memory; the largest GPU has 40000 MiB"
+    assert told["x"].reason.resource == "gpu-memory"
+
+
 def test_sub_groups_are_counted_together() -> None:
     group = pod_group("w", subgroups=tuple(SubGroup(name=name, minMember=2) for name in ("x", "y")))
     members = [*gang("w", 2, gpus=8, subgroup="x"), *gang("w", 2, gpus=8, subgroup="y")]

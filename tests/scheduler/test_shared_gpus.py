@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bosket.api.core import Pod
+from bosket.api.object import KubeObject
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Decisions
@@ -17,7 +18,7 @@ def member(name: str) -> PodBuilder:
     return pod(name).of_group(name)
 
 
-def jobs(*pods: PodBuilder) -> list[object]:
+def jobs(*pods: PodBuilder) -> list[KubeObject]:
     """A job for each pod."""
     return [each for one in pods for each in (pod_group(one.annotations["pod-group-name"]), one.build())]
 
@@ -153,7 +154,7 @@ def test_a_reservation_pod_takes_a_place_and_no_gpu() -> None:
     assert groups(decide(snapshot, Configuration())) == {"new": ("1",)}
 
 
-def bad_annotation(key: str, value: str) -> list[object]:
+def bad_annotation(key: str, value: str) -> list[KubeObject]:
     return [pod_group("bad"), member("bad").annotate(key, value).build()]
 
 
@@ -194,7 +195,7 @@ def test_instances_of_partitioned_gpus_cost_what_they_are() -> None:
     mig = "nvidia.com/mig-3g.40gb"
     snapshot = snapshot_of(
         node("whole"),
-        node("parted", gpus=0, extended={mig: "2"}, **{"nvidia.com/mig.strategy": "mixed"}),
+        node("parted", gpus=0, extended={mig: "2"}, labels={"nvidia.com/mig.strategy": "mixed"}),
         queue("q", limit=4),
         jobs(member("a").asks(mig, "1"), member("b").asks(mig, "1"), member("c").gpu(1)),
     )
@@ -206,7 +207,9 @@ def test_instances_of_partitioned_gpus_cost_what_they_are() -> None:
 
 def test_who_takes_whole_gpus_keeps_away_from_partitioned_ones() -> None:
     snapshot = snapshot_of(
-        node("parted", gpus=2, **{"node-role.kubernetes.io/mig-enabled": "true", "nvidia.com/mig.strategy": "mixed"}),
+        node(
+            "parted", gpus=2, labels={"node-role.kubernetes.io/mig-enabled": "true", "nvidia.com/mig.strategy": "mixed"}
+        ),
         queue("q"),
         jobs(member("a").gpu(1), member("b").shares_gpu(0.5)),
     )

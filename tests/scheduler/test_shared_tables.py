@@ -14,7 +14,7 @@ KEYS = st.integers(0, 40)
 CHANGES = st.lists(st.tuples(st.sampled_from(("put", "drop", "freeze")), KEYS, st.integers(0, 3)), max_size=120)
 
 
-def same(table: Mapping[int, int] | shared.Layers, wanted: Mapping[int, int], probe: range) -> None:
+def same(table: Mapping[int, int] | shared.Layers[int, int], wanted: Mapping[int, int], probe: range) -> None:
     assert dict(table) == dict(table.items()) == wanted
     assert sorted(table.values()) == sorted(wanted.values())
     assert list(table) == [key for key, _ in table.items()]
@@ -33,7 +33,8 @@ def test_tables_handed_out_stay(
     before = shared.SMALL, shared.MOST_CHANGES
     shared.SMALL, shared.MOST_CHANGES = small, most_changes  # type: ignore[misc]
     try:
-        table, plain = Shared(), {}
+        table: Shared[int, int] = Shared()
+        plain: dict[int, int] = {}
         given_out = []
         for key in range(filled):
             table.put(key, 0)
@@ -70,4 +71,6 @@ def test_a_change_of_a_large_table_copies_no_more_than_what_changed() -> None:
     third = table.freeze()
     assert (first[1], second[1], third[1]) == (1, 0, 0)
     assert (2 in first, 2 in second, 2 in third) == (True, True, False)
+    assert isinstance(second, shared.Layers)
+    assert isinstance(third, shared.Layers)
     assert second._base is third._base is first

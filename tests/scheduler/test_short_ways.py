@@ -20,6 +20,7 @@ from bosket.scheduler.solver import failed
 from bosket.scheduler.solver.failed import FailedJobs
 from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import decided, snapshot_of
+from tests.noting import noting
 from tests.scheduler.random_cluster import RandomCluster, clusters
 from tests.scheduler.transcript import transcript
 
@@ -68,7 +69,7 @@ def waiting(number: int) -> list[KubeObject]:
 def test_a_failure_is_remembered_only_where_somebody_alike_is_still_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[str] = []
     real = FailedJobs.add
-    monkeypatch.setattr(FailedJobs, "add", lambda self, state: added.append(state.job.key.name) or real(self, state))
+    monkeypatch.setattr(FailedJobs, "add", noting(added, real, lambda _, state: state.job.key.name))
     decisions = decided(*lonely_jobs(5))
     assert decisions.searches.tried["preempt"] == 5
     # Of consolidation, whose jobs are all alike; queues are alone with their job in the other actions.
@@ -78,7 +79,7 @@ def test_a_failure_is_remembered_only_where_somebody_alike_is_still_to_come(monk
 def test_queues_are_ranked_once_for_actions_that_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked: list[int] = []
     real = QueueRanks.rank
-    monkeypatch.setattr(QueueRanks, "rank", lambda self, row, *change: ranked.append(row) or real(self, row, *change))
+    monkeypatch.setattr(QueueRanks, "rank", noting(ranked, real, lambda _, row, *change: row))
     decided(*lonely_jobs(50))
     assert len(ranked) == 50
 
@@ -86,7 +87,7 @@ def test_queues_are_ranked_once_for_actions_that_change_nothing(monkeypatch: pyt
 def test_shared_gpus_fill_up_without_a_look_at_scores_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[int] = []
     real = ClassView._score_one
-    monkeypatch.setattr(ClassView, "_score_one", lambda self, row: scored.append(row) or real(self, row))
+    monkeypatch.setattr(ClassView, "_score_one", noting(scored, real, lambda _, row: row))
     names = [f"j{number:02}" for number in range(16)]
     pods = [pod(name).shares_gpu(0.25).of_group(name).build() for name in names]
     decisions = decided(node("n1", gpus=2), node("n2", gpus=2), queue("q", quota=4), *map(pod_group, names), *pods)

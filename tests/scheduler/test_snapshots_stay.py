@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
 from itertools import chain
 from random import Random
 from threading import Barrier, Thread
@@ -93,7 +94,7 @@ def budget(allowed: int) -> PodDisruptionBudget:
 def rarities(dice: Random) -> list[KubeObject]:
     """Objects of the kinds that few clusters have; the names are always the same."""
     where = f"n{dice.randrange(3)}"
-    app = {"app": dice.choice("xy")}
+    app: dict[str, Any] = {"app": dice.choice("xy")}
     choosy = pod("choosy").cpu("1").label("app", "x").of_group("rare")
     choosy = choosy.with_spec(affinity=dice.choice((away, near))(term(**app)))
     even = pod("even").cpu("1").label("app", "y").of_group("rare")
@@ -107,7 +108,9 @@ def rarities(dice: Random) -> list[KubeObject]:
     )
     builders = [choosy, even, claiming, listening, storing]
     pods = [each.running_on(where).build() if dice.random() < 0.5 else each.build() for each in builders]
-    allocated = {"devices": ("d0",), "pool": where, "users": ("claiming",)} if dice.random() < 0.5 else {}
+    allocated: dict[str, Any] = (
+        {"devices": ("d0",), "pool": where, "users": ("claiming",)} if dice.random() < 0.5 else {}
+    )
     return [
         *pods,
         pod_group("rare", min_member=0),
@@ -134,19 +137,19 @@ def events(seed: int, count: int) -> Iterator[Callable[[ClusterState], object]]:
     clusters = [RandomCluster(seed + more, nodes=4, queues=4, jobs=5).objects() for more in range(2)]
     objects = list(chain(*clusters, rarities(dice), rarities(dice)))
     for each in clusters[0]:
-        yield lambda state, each=each: state.put(each)
+        yield partial(ClusterState.put, obj=each)
     for number in range(count):
         each, roll = dice.choice(objects), dice.random()
         now = NOW + number
         if roll < 0.6:
-            yield lambda state, each=each: state.put(each)
+            yield partial(ClusterState.put, obj=each)
         elif roll < 0.75:
-            yield lambda state, each=each: state.drop(each)
+            yield partial(ClusterState.drop, obj=each)
         elif roll < 0.95:
-            yield lambda state, now=now: carry_out(state, now)
+            yield partial(carry_out, now=now)
         else:
             parts = {f"q{number}": (0.5, 0.1, 0.1) for number in range(dice.randrange(3))}
-            yield lambda state, parts=parts: state.put_usage(Usage(parts))
+            yield partial(ClusterState.put_usage, usage=Usage(parts))
 
 
 def carry_out(state: ClusterState, now: float) -> None:

@@ -17,9 +17,11 @@ from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
+from tests.present import present
 
 RUNNING = TaskStatus.RUNNING
 
@@ -67,7 +69,7 @@ def accounts(session: Session) -> tuple[Any, ...]:
     return (
         session.nodes.idle.tobytes(),
         session.nodes.releasing.tobytes(),
-        {row: dict(session.nodes.shared.on(row)) for row in range(len(session.snapshot.nodes))},
+        {row: dict(session.nodes.shared.on(NodeRow(row))) for row in range(len(session.snapshot.nodes))},
         queues.allocated[:],
         queues.non_preemptible[:],
         session.nodes.overdrawn,
@@ -78,7 +80,7 @@ def devices(session: Session, task: Task, row: int) -> tuple[str, ...]:
     """Those that the scheduler would choose."""
     if task.pod_class.share is None:
         return ()
-    return choose_devices(session, task.pod_class, row).names(session, task, row)
+    return present(choose_devices(session, task.pod_class, NodeRow(row))).names(session, task, NodeRow(row))
 
 
 @given(clusters(), st.integers(0, 20), st.integers(0, 20))
@@ -132,7 +134,7 @@ def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all() -> Non
     statement.evict(state, task)
     assert state.next_tasks() == [task]
     assert accounts(session) != before
-    statement.pipeline(state, task, session.views.of(task.pod_class).best())
+    statement.pipeline(state, task, present(session.views.of(task.pod_class).best()))
     statement.commit()
     assert accounts(session) == before
     assert session.close().evictions == ()
@@ -148,7 +150,7 @@ def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_un
     (old,), (task,) = job["old"].job.tasks, job["g"].job.tasks
     promise = Statement(session)
     promise.evict(job["old"], old)
-    promise.pipeline(job["g"], task, 0)
+    promise.pipeline(job["g"], task, NodeRow(0))
     assert not session.nodes.overdrawn
     before = accounts(session)
     baseline = Baseline(session.nodes, session.queues) if all_at_once else None
@@ -158,8 +160,8 @@ def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_un
     else:
         statement.evict(job["g"], task)
     assert session.nodes.overdrawn
-    with statement.checkpoint():
-        statement.pipeline(job["old"], old, 0)
+    with statement.checkpoint():  # type: ignore[unreachable]
+        statement.pipeline(job["old"], old, NodeRow(0))
     assert session.nodes.overdrawn
     statement.discard()
     assert accounts(session) == before
@@ -199,11 +201,11 @@ def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects: S
         rows = [row for row in range(len(snapshot.nodes)) if tasks and fits_now(ledger, tasks[0], row)]
         if not rows or tasks[0].pod_class.share is not None:
             continue
-        placed = statement.allocate_many(job, tasks, 0, len(tasks), rows[-1])
+        placed = statement.allocate_many(job, tasks, 0, len(tasks), NodeRow(rows[-1]))
         assert placed > 0
         for task in tasks[:placed]:
             assert fits_now(ledger, task, rows[-1])
-            other.allocate(same, task, rows[-1])
+            other.allocate(same, task, NodeRow(rows[-1]))
         if placed < len(tasks):  # where a node holds more than it has, room isn't counted beforehand
             assert ledger.overdrawn or not fits_now(ledger, tasks[placed], rows[-1])
         assert accounts(at_once) == accounts(one_by_one)
@@ -215,4 +217,4 @@ def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects: S
 
 
 def fits_now(ledger: NodeLedger, task: Task, row: int) -> bool:
-    return ledger.fits(task.pod_class, row) and ledger.fits_idle(task.pod_class, row)
+    return ledger.fits(task.pod_class, NodeRow(row)) and ledger.fits_idle(task.pod_class, NodeRow(row))

@@ -11,6 +11,7 @@ from bosket.api.core import Node, Taint
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod_group, queue, topology
@@ -36,7 +37,7 @@ def test_sums_are_those_of_all_nodes_after_any_placements_and_undoings() -> None
     for _ in range(30):
         statement = Statement(session, job.job)
         for task in chance.sample(tasks, chance.randint(0, 5)):
-            statement.pipeline(job, task, chance.randrange(20))
+            statement.pipeline(job, task, NodeRow(chance.randrange(20)))
         _compare(kept, TreeCapacity(session.nodes, snapshot.topologies["t"]), demand)
         statement.discard()
     _compare(kept, TreeCapacity(session.nodes, snapshot.topologies["t"]), demand)

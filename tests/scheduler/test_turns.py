@@ -1,6 +1,5 @@
 """Queues take turns by their ranks, which are found again only when something changed."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,10 +7,12 @@ import pytest
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework.turns import Turns
-from bosket.scheduler.model.resource import NOTHING
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 from bosket.scheduler.plugins.proportion.order import QueueRanks
 from bosket.testing.build import node, queue
 from bosket.testing.cluster import snapshot_of
+from tests.noting import noting
+from tests.present import present
 
 
 class Waiting:
@@ -23,27 +24,27 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self.gpus)
 
-    def change(self) -> tuple[tuple[float, ...], ...]:
+    def change(self) -> tuple[QueueAmounts, QueueAmounts]:
         return (float(self.gpus[0]), 0.0, 0.0), NOTHING
 
 
 @pytest.fixture
 def ranked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The queues that were ranked, one by one."""
-    found = []
+    found: list[Any] = []
     real = QueueRanks.rank
-    monkeypatch.setattr(QueueRanks, "rank", lambda self, row, *change: found.append(row) or real(self, row, *change))
+    monkeypatch.setattr(QueueRanks, "rank", noting(found, real, lambda _, row, *change: row))
     return found
 
 
-def take_turn(turns: Turns) -> str:
-    row = turns.next()
+def take_turn(turns: Turns[Waiting]) -> str:
+    row = present(turns.next())
     turns.leaves[row].gpus.pop(0)
     turns.took(row)
     return turns.tree.queues[row].name
 
 
-def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked: Sequence[Any]) -> None:
+def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked: list[Any]) -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=1), queue("b", quota=8))
     session = open_session(snapshot, Configuration())
     turns = Turns(session, {row: Waiting(*[1] * 50) for row in snapshot.queues.rows.values()})
@@ -52,7 +53,7 @@ def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked: Sequenc
     assert not ranked
 
 
-def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked: Sequence[Any]) -> None:
+def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked: list[Any]) -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=4), queue("b", quota=8))
     session = open_session(snapshot, Configuration())
     rows = snapshot.queues.rows

@@ -17,6 +17,7 @@ from bosket.scheduler.usage.source import SampledSource, UsageUnavailable
 from bosket.scheduler.usage.stores import open_source
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
+from tests.present import present
 
 START = 1_750_000_000.0 // 3600 * 3600
 CAPACITY = (8.0, 64000.0, 1e12)
@@ -164,12 +165,12 @@ async def test_a_sample_that_can_not_be_written_is_not_counted_and_the_next_answ
     path = tmp_path / "usage.db"
     usage = store(path, windowSize="1h")
     await hold(usage, 0, 2, a=8)
-    await usage._file.call(lambda journal: journal._connection.execute("PRAGMA query_only = 1"))
+    await present(usage._file).call(lambda journal: journal._connection.execute("PRAGMA query_only = 1"))
     with pytest.raises(UsageUnavailable, match="readonly"):
         await hold(usage, 2, 3, b=8)
     with pytest.raises(UsageUnavailable, match="the last sample could not be kept"):
         await usage.fetch(START + 150)
-    await usage._file.call(lambda journal: journal._connection.execute("PRAGMA query_only = 0"))
+    await present(usage._file).call(lambda journal: journal._connection.execute("PRAGMA query_only = 0"))
     await hold(usage, 3, 5, b=8)
     found = await gpu_parts(usage, 4.5)
     await usage.aclose()
@@ -196,12 +197,12 @@ def test_a_sample_counts_queues_with_all_below_them_and_nodes_with_all_they_have
 
 def test_the_configuration_names_the_store() -> None:
     usage = open_source(UsageDBConfig(clientType="builtin", connectionStringEnvVar="DB"), {"DB": "/x/usage.db"})
-    assert isinstance(usage, SampledSource)
+    assert isinstance(usage, BuiltinUsage)
     assert usage._source == "builtin /x/usage.db"
     assert usage.sample_interval_seconds == 60
     fine = UsageParams(extraParams={"queryResolution": "1s"})
     in_memory = open_source(UsageDBConfig(clientType="fake-with-history", connectionString="x", usageParams=fine))
-    assert isinstance(in_memory, SampledSource)
+    assert isinstance(in_memory, BuiltinUsage)
     assert (in_memory.sample_interval_seconds, in_memory._file) == (1, None)
     assert not isinstance(open_source(UsageDBConfig(clientType="fake")), SampledSource)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -68,7 +69,8 @@ def test_a_time_that_nobody_watched_counts_for_nobody() -> None:
 def test_what_the_cluster_does_not_have_nobody_used() -> None:
     samples = [Sample(START, (0.0, 1000.0, 0.0), {"a": (4.0, 500.0, 7.0)})]
     found = history_of(samples).parts(Sliding(600), START + 60, resolution_seconds=60.0)
-    assert found == {"a": (0.0, pytest.approx(0.5), 0.0)}
+    assert found["a"] == pytest.approx((0.0, 0.5, 0.0), abs=0)
+    assert set(found) == {"a"}
 
 
 def test_an_empty_history_knows_nobody() -> None:
@@ -109,7 +111,7 @@ HALF_LIVES = st.sampled_from([None, 100.0, 3600.0])
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900), st.sampled_from([15.0, 60.0]))
 def test_the_numbers_are_those_of_step_by_step_evaluation(
-    samples: Sequence[Sample], window: Sliding | Tumbling, half_life: float | None, after: float, resolution: float
+    samples: list[Sample], window: Sliding | Tumbling, half_life: float | None, after: float, resolution: float
 ) -> None:
     now = round(samples[-1].time + after, 3)
     found = history_of(samples).parts(window, now, resolution_seconds=resolution, half_life_seconds=half_life)
@@ -118,10 +120,10 @@ def test_the_numbers_are_those_of_step_by_step_evaluation(
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900))
 def test_forgetting_what_is_before_the_window_changes_nothing(
-    samples: Sequence[Sample], window: Sliding | Tumbling, half_life: float | None, after: float
+    samples: list[Sample], window: Sliding | Tumbling, half_life: float | None, after: float
 ) -> None:
     now = samples[-1].time + after
-    options = {"resolution_seconds": 60.0, "half_life_seconds": half_life}
+    options: dict[str, Any] = {"resolution_seconds": 60.0, "half_life_seconds": half_life}
     history = history_of(samples)
     expected = history.parts(window, now, **options)
     history.forget_before(round((window.start(now) - 300) * 1000))
@@ -133,7 +135,7 @@ def test_forgetting_what_is_before_the_window_changes_nothing(
 
 
 def step_by_step(
-    samples: Sequence[Sample], window: Sliding | Tumbling, now: float, resolution: float, half_life: float | None
+    samples: list[Sample], window: Sliding | Tumbling, now: float, resolution: float, half_life: float | None
 ) -> dict[str, tuple[float, ...]]:
     """What Prometheus does with `sum_over_time((metric)[window:resolution])`, in integers of milliseconds."""
     step = round(resolution * 1000)

@@ -44,7 +44,7 @@ class Server:
         parameters = dict(request.query)
         assert (request.method, request.path, parameters["time"]) == ("GET", "/api/v1/query", f"{NOW:.3f}")
         self.queries.append(parameters["query"])
-        answer = next((each for text, each in self.answers.items() if text in parameters["query"]), [])
+        answer: Any = next((each for text, each in self.answers.items() if text in parameters["query"]), [])
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Response):
@@ -154,7 +154,7 @@ async def test_what_is_no_answer_says_why(
     answers: Mapping[str, Response | TransportError | list[tuple[dict[str, str], str]]], complaint: str
 ) -> None:
     with pytest.raises(UsageUnavailable, match=complaint):
-        await usage_of(Server(answers)).fetch(NOW)
+        await usage_of(Server(dict(answers))).fetch(NOW)
 
 
 @pytest.mark.parametrize("address", ["prometheus:9090", "http://", "ftp://prometheus", "http://prometheus:x", ""])

@@ -41,7 +41,7 @@ def gpu_shares(parts: dict[str, float], k: float = 1.0, *queues: Queue, gpus: in
     ],
 )
 def test_the_weight_of_who_used_much_is_lowered_by_k(
-    parts: Mapping[str, float], k: int, shares: Mapping[str, int]
+    parts: dict[str, float], k: int, shares: Mapping[str, int]
 ) -> None:
     # 0.5 + k·(0.5 − usage), not below 0, is how strongly a queue pulls; a missing one has used nothing.
     assert gpu_shares(parts, k) == shares

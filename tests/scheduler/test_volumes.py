@@ -34,7 +34,7 @@ def test_all_volumes_must_be_reached() -> None:
 
 def test_a_volume_says_by_labels_in_which_zones_it_is() -> None:
     label = "topology.kubernetes.io/zone"
-    nodes = [node("a1", **{label: "a"}), node("b1", **{label: "b"}), node("c1", **{label: "c"})]
+    nodes = [node("a1", labels={label: "a"}), node("b1", labels={label: "b"}), node("c1", labels={label: "c"})]
     zoned = volume("disk", labels={label: "b__c"})
     assert placements(one(nodes, zoned, claim(volume="disk"), member("data").build())) == {"g-0": "b1"}
     decisions = one(nodes[:1], zoned, claim(volume="disk"), member("data").build())
@@ -135,8 +135,8 @@ def test_a_claim_may_select_volumes_by_their_labels() -> None:
 
 
 def test_a_claim_made_for_the_pod_is_named_after_it_and_must_be_its_own() -> None:
-    own = pod("g-0").cpu("1").of_group("g")
-    own = own.with_spec(volumes=(Volume(name="scratch", ephemeral=EphemeralVolumeSource()),)).build()
+    volumes = (Volume(name="scratch", ephemeral=EphemeralVolumeSource()),)
+    own = pod("g-0").cpu("1").of_group("g").with_spec(volumes=volumes).build()
     owner = OwnerReference(apiVersion="v1", kind="Pod", name="g-0", uid=own.metadata.uid, controller=True)
     assert placements(one(NODES, volume(), claim("g-0-scratch", "disk", ownerReferences=(owner,)), own)) == {
         "g-0": "a1"

@@ -15,7 +15,7 @@ from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.bind_request import bind_request_for
-from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.decisions import Bind, Decisions
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 from bosket.scheduler.recording.recorded import read
@@ -69,8 +69,10 @@ clusters = st.builds(cluster, st.integers(0, 2**32))
 
 def check(objects: Sequence[KubeObject], decisions: Decisions | type[Any]) -> None:
     """Binds against the objects, by Kubernetes' own rules."""
-    by_name = {(type(each).__name__, each.metadata.name): each for each in objects}
-    owners, where, attached = {}, {}, {}
+    by_name: dict[tuple[str, str], Any] = {(type(each).__name__, each.metadata.name): each for each in objects}
+    owners: dict[str, str] = {}
+    where: dict[str, set[str]] = {}
+    attached: dict[str, set[Any]] = {}
     for bind in decisions.binds:
         spot = by_name["Node", bind.node]
         for name, disk in bind.volumes:
@@ -109,7 +111,7 @@ def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects: Sequ
     """Groups arrive one after the other; nothing of what was decided is carried out yet."""
     groups = [each for each in objects if type(each).__name__ == "PodGroup"]
     state = state_of([each for each in objects if each not in groups])
-    binds = []
+    binds: list[Bind] = []
     for group in groups:
         state.put(group)
         decisions = decide(state.snapshot(NOW), Configuration())
@@ -119,11 +121,11 @@ def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects: Sequ
     check(objects, type("All", (), {"binds": binds}))
 
 
-def ledger_of(session: Session) -> VolumeLedger:
+def ledger_of(session: Session) -> VolumeLedger | None:
     return next((each for each in session.extensions.placement_listeners if isinstance(each, VolumeLedger)), None)
 
 
-def standing(ledger: VolumeLedger) -> tuple[dict[Any, Any] | set[str], ...]:
+def standing(ledger: VolumeLedger | None) -> tuple[Any, ...] | None:
     """All that placements change, counters of changes apart."""
     if ledger is None:
         return None
@@ -187,7 +189,7 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects: Sequence[KubeObjec
 
 def reported(
     snapshot: Snapshot, configuration: Configuration
-) -> tuple[list[tuple[ObjectKey, str, tuple[tuple, ...]]], list[str]]:
+) -> tuple[list[tuple[ObjectKey, str, tuple[Any, ...]]], list[str]]:
     decisions = decide(snapshot, configuration)
     return sorted((bind.task.key, bind.node, bind.volumes) for bind in decisions.binds), [
         each.text for each in decisions.waiting

@@ -17,7 +17,7 @@ from bosket.scheduler.recording.redaction import bare_volume
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.volumes.storage_driver import attachment_of
 from bosket.testing.build import node, pod_group, queue
-from bosket.testing.cluster import NOW, configured, decided, drop_named, placements, reasons, state_of
+from bosket.testing.cluster import NOW, Objects, configured, decided, drop_named, placements, reasons, state_of
 from tests.scheduler.storage import (
     LOCAL,
     NODES,
@@ -81,7 +81,7 @@ def test_claims_of_one_pod_get_different_volumes() -> None:
 
 
 def test_a_gang_without_enough_volumes_gets_none_and_leaves_them_to_others() -> None:
-    gang = [pod_group("g", min_member=3), users(3, groups=False), claim("data"), pod_group("z")]
+    gang: list[Objects] = [pod_group("g", min_member=3), users(3, groups=False), claim("data"), pod_group("z")]
     alone = member("data", name="z-0", group="z").build()
     decisions = decided(queue("q"), NODES, LOCAL, [free("x", "a"), free("y", "b")], *gang, alone)
     assert chosen(decisions) == {"z-0": {"data": "x"}}
@@ -296,7 +296,9 @@ def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_
     source = CSIPersistentVolumeSource(driver="d", volumeHandle="h", volumeAttributes={"key": secret})
     spec = msgspec.structs.replace(disk.spec, csi=None if in_tree else source)
     if in_tree:
-        spec = msgspec.structs.replace(spec, awsElasticBlockStore=AWSElasticBlockStoreVolumeSource("vol-1", secret))
+        spec = msgspec.structs.replace(
+            spec, awsElasticBlockStore=AWSElasticBlockStoreVolumeSource(volumeID="vol-1", fsType=secret)
+        )
     slim = bare_volume(msgspec.structs.replace(disk, spec=spec))
     assert attachment_of(slim) == (("ebs.csi.aws.com", "vol-1") if in_tree else ("d", "h"))
     assert secret not in str(slim)
@@ -338,7 +340,7 @@ def test_a_claim_that_cannot_be_understood_is_named_with_its_field() -> None:
 
 
 def test_volumes_and_drivers_that_cannot_be_understood_are_reported_and_left_out() -> None:
-    said = []
+    said: list[str] = []
     state = ClusterState(report=said.append)
     for each in [
         free("disk", "a", size="large"),

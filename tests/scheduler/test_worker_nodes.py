@@ -12,8 +12,8 @@ from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, placements, reasons
 
 BARE = node("bare")
-FOR_CPUS = node("cpus", **{CPU_WORKER_LABEL: ""})
-FOR_GPUS = node("gpus", **{GPU_WORKER_LABEL: ""})
+FOR_CPUS = node("cpus", labels={CPU_WORKER_LABEL: ""})
+FOR_GPUS = node("gpus", labels={GPU_WORKER_LABEL: ""})
 WITH_GPU = pod("g-0").gpu(1).of_group("g").build()
 WITHOUT = pod("g-0").cpu("1").of_group("g").build()
 

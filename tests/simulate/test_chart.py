@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,8 +13,9 @@ from bosket.tools.simulate.chart import Series, draw, ticks
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(queues: dict[str, Series], **options: str) -> ElementTree.Element:
-    return ElementTree.fromstring(draw(queues, **{"title": "t", "gpus": 8, "window": 3, **options}))
+def drawn(queues: dict[str, Series], **options: Any) -> ElementTree.Element:
+    defaults: dict[str, Any] = {"title": "t", "gpus": 8, "window": 3}
+    return ElementTree.fromstring(draw(queues, **(defaults | options)))
 
 
 def texts(root: ElementTree.Element) -> list[str]:

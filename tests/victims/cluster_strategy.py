@@ -1,6 +1,7 @@
 """Random clusters with work that runs and work that waits: queues in a tree, priorities, elastic jobs, sub-groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -39,7 +40,7 @@ def queues(draw: st.DrawFn) -> list[Queue]:
 class Room:
     """Free GPUs by node, so that what runs fits."""
 
-    def __init__(self, free: zip) -> None:
+    def __init__(self, free: Iterable[tuple[str, int]]) -> None:
         self._free = dict(free)
 
     def take(self, name: str, gpus: int) -> bool:
@@ -55,7 +56,7 @@ def clusters(draw: st.DrawFn) -> list[KubeObject]:
     sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
     names = [f"n{i}" for i in range(len(sizes))]
     room = Room(zip(names, sizes, strict=True))
-    objects = [node(name, gpus=gpus, pods=8) for name, gpus in zip(names, sizes, strict=True)]
+    objects: list[KubeObject] = [node(name, gpus=gpus, pods=8) for name, gpus in zip(names, sizes, strict=True)]
     objects += [*CLASSES, *draw(queues())]
     for number in range(draw(st.integers(1, 9))):
         objects += draw(jobs(f"j{number}", names, room))
@@ -68,7 +69,7 @@ def jobs(draw: st.DrawFn, name: str, nodes: Sequence[str], room: Room) -> list[K
     size, gpus = draw(st.integers(1, 4)), draw(st.integers(0, 2))
     where = [draw(st.sampled_from([*nodes, "elsewhere"])) for _ in range(draw(st.integers(0, size)))]
     on = [each for each in where if each == "elsewhere" or room.take(each, gpus)]
-    group = {
+    group: dict[str, Any] = {
         "queue": draw(st.sampled_from(LEAVES)),
         "priority": draw(st.sampled_from(["low", "", "high", "build"])),
         "started": draw(st.sampled_from([None, NOW - 60, NOW - 1e6])) if on else None,

@@ -13,6 +13,7 @@ from bosket.api.object import KubeObject
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.ledger import QueueLedger, is_exact
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.room import Prospect, Room, free_amounts, held_by_job
@@ -74,14 +75,17 @@ AMOUNTS = st.tuples(
 )
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), AMOUNTS), max_size=12), st.lists(AMOUNTS, min_size=4, max_size=4))
+@given(
+    st.lists(st.tuples(st.integers(0, 3).map(QueueRow), AMOUNTS), max_size=12),
+    st.lists(AMOUNTS, min_size=4, max_size=4),
+)
 def test_queues_are_credited_together_where_that_is_the_same_as_one_by_one(
-    amounts: list[tuple[int, QueueAmounts]], had: list[QueueAmounts]
+    amounts: list[tuple[QueueRow, QueueAmounts]], had: list[QueueAmounts]
 ) -> None:
     session = _session_with_queues()
     ledger = session.queues
     for row, each in enumerate(had):
-        ledger.charge(row, each, preemptible=True)
+        ledger.charge(QueueRow(row), each, preemptible=True)
     before = ledger.allocated[:]
     together = _credited_together(ledger, amounts)
     ledger.allocated[:] = before
@@ -90,7 +94,7 @@ def test_queues_are_credited_together_where_that_is_the_same_as_one_by_one(
     assert together in (None, ledger.allocated)
 
 
-def _credited_together(ledger: QueueLedger, amounts: list[tuple[int, QueueAmounts]]) -> list[QueueAmounts] | None:
+def _credited_together(ledger: QueueLedger, amounts: list[tuple[QueueRow, QueueAmounts]]) -> list[QueueAmounts] | None:
     """What queues hold then; None where it wasn't done, and nothing has changed."""
     before = ledger.allocated[:]
     if all(is_exact(each) for _, each in amounts) and ledger.credit_all(amounts):

@@ -12,6 +12,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (
@@ -138,12 +139,12 @@ def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free()
     (moved,), (placed,) = old.job.tasks, new.job.tasks
     move = Statement(session, new.job)
     move.evict(old, moved)
-    move.pipeline(old, moved, 1)
+    move.pipeline(old, moved, NodeRow(1))
     move.commit()
     taken = Statement(session, new.job)
     taken.evict(old, moved)
-    taken.pipeline(new, placed, 1)
-    taken.pipeline(old, moved, 0)
+    taken.pipeline(new, placed, NodeRow(1))
+    taken.pipeline(old, moved, NodeRow(0))
     taken.commit()
     assert old.placement(moved)[:2] == (TaskStatus.RUNNING, 0)
     decisions = session.close()
@@ -164,7 +165,7 @@ def test_victims_of_several_nodes_go_for_a_gang() -> None:
 
 
 def test_what_no_victim_can_help_is_not_searched_for() -> None:
-    """A plugin says that the pod can't run at all: the job is told so, and nobody is evicted."""
+    """A plugin says that the pod can't run at all: the job gets this reason, and nobody is evicted."""
     from bosket.scheduler.decide import run_action
 
     snapshot = snapshot_of(
@@ -212,8 +213,8 @@ def test_a_statement_that_is_converted_keeps_whom_it_spared() -> None:
     (old_task,), (new_task,) = old.active_tasks(), new.next_tasks()
     statement = Statement(session)
     statement.evict(old, old_task)
-    statement.pipeline(old, old_task, 0)
-    statement.allocate(new, new_task, 0)
+    statement.pipeline(old, old_task, NodeRow(0))
+    statement.allocate(new, new_task, NodeRow(0))
     statement.convert_to_pipelined(new)
     statement.commit()
     assert operations(session.close()) == [(Pipeline, "new-0", "n1")]

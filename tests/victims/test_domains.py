@@ -7,6 +7,7 @@ import pytest
 from bosket.api.kai import SubGroup
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.testing.build import gang, job, node, pod_group, queue, topology, within
@@ -49,9 +50,9 @@ def test_every_group_needs_a_domain_with_room_for_all_of_it(sizes: tuple[int, ..
 
 def test_what_victims_leave_counts_for_the_domain_of_their_node() -> None:
     domains = room(3, 3)
-    domains.add(0, 1.0)
+    domains.add(NodeRow(0), 1.0)
     assert not domains.suffices()
-    domains.add(1, 1.0)
+    domains.add(NodeRow(1), 1.0)
     assert domains.suffices()
 
 
@@ -79,7 +80,7 @@ def kais_and_ours(sizes: tuple[int, ...], free: tuple[int, int]) -> tuple[bool, 
     for by_fit in (False, True):
         domains = room(*sizes, by_fit=by_fit)
         for row, (wanted, there) in enumerate(zip(free, (4, 2), strict=True)):
-            domains.add(row, wanted - there)
+            domains.add(NodeRow(row), wanted - there)
         found.append(domains.suffices())
     return found[0], found[1]
 

@@ -6,7 +6,7 @@ import pytest
 
 from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines
+from bosket.testing.cluster import NOW, Objects, configured, decided, evictions, pipelines
 
 ACTIONS = ("consolidation", "reclaim", "preempt")
 QUEUES = [queue("mine", quota=4), queue("theirs", quota=0, weight=0)]
@@ -15,7 +15,7 @@ CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 WHERE = {"consolidation": "theirs", "reclaim": "theirs", "preempt": "mine"}
 
 
-def evicted(action: str, *objects: KubeObject) -> set[Any]:
+def evicted(action: str, *objects: Objects) -> set[Any]:
     new = job("new", gpus=2, queue="mine", priority="high")
     return set(evictions(decided(QUEUES, CLASSES, *objects, new, configuration=configured("allocate", action))))
 

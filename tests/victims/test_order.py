@@ -1,18 +1,17 @@
 """Who goes first: of the queue that has the most to give, its least important job."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import configured, decided, evictions
+from bosket.testing.cluster import Objects, configured, decided, evictions
 
 RECLAIM = configured("allocate", "reclaim")
 
 
-def first_victim(*objects: KubeObject | Sequence[KubeObject], wanted: int = 1) -> set[str]:
+def first_victim(*objects: Objects, wanted: int = 1) -> set[str]:
     decisions = decided(
         queue("mine", quota=100), *objects, job("new", gpus=wanted, queue="mine"), configuration=RECLAIM
     )
@@ -49,7 +48,7 @@ def test_of_a_queue_the_lowest_priority_goes_then_the_youngest(shuffle: Callable
         job("young", on="n1", queue="theirs", priority="low"),
         job("higher", on="n1", queue="theirs", priority="high"),
     ]
-    objects = [node("n1", gpus=4), queue("theirs", quota=0, weight=0), classes, *shuffle(jobs)]
+    objects: list[Objects] = [node("n1", gpus=4), queue("theirs", quota=0, weight=0), classes, *shuffle(jobs)]
     assert first_victim(*objects) == {"young-0"}
     assert first_victim(*objects, wanted=2) == {"young-0", "old-0"}
     assert first_victim(*objects, wanted=3) == {"young-0", "old-0", "higher-0"}
@@ -57,7 +56,7 @@ def test_of_a_queue_the_lowest_priority_goes_then_the_youngest(shuffle: Callable
 
 def test_a_job_with_extras_goes_before_one_without_whatever_their_age() -> None:
     held = [job("elastic", 2, min_member=1, on="n1", queue="theirs"), job("younger", on="n1", queue="theirs")]
-    objects = [node("n1", gpus=3), queue("theirs", quota=0, weight=0), *held]
+    objects: list[Objects] = [node("n1", gpus=3), queue("theirs", quota=0, weight=0), *held]
     assert first_victim(*objects) == {"elastic-1"}
     assert first_victim(*objects, wanted=2) == {"elastic-1", "younger-0"}, "at its minimum it is the older one"
 

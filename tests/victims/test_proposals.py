@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bosket.api.core import Pod
-from bosket.api.object import ObjectKey
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Decisions
@@ -16,11 +16,11 @@ from bosket.testing.cluster import NOW, drop_named, state_of
 CONFIGURATION = Configuration()
 
 
-def running(name: str, on: str, gpus: int = 2) -> list[object]:
+def running(name: str, on: str, gpus: int = 2) -> list[KubeObject]:
     return [pod_group(name, queue="a"), pod(f"{name}-0").gpu(gpus).of_group(name).running_on(on).build()]
 
 
-def contended(*more: object) -> ClusterState:
+def contended(*more: KubeObject) -> ClusterState:
     """Queue `a` holds both nodes and deserves none of them; `b`, which deserves one, waits."""
     return state_of(
         [

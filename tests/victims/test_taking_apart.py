@@ -9,12 +9,12 @@ from bosket.api.core.pod import Pod
 from bosket.api.kai import SubGroup
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.solver.eviction import next_to_evict, victim_of
+from bosket.scheduler.solver.eviction import Victim, next_to_evict, victim_of
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import snapshot_of
 
 
-def steps(*objects: Any, stays: Sequence[str] = ()) -> Any:
+def steps(*objects: Any, stays: Sequence[str] = ()) -> list[list[str]]:
     """The names of the pods that go, step by step, until nothing is left of the only job, or nobody may go.
 
     Steps in which one of those would go that `stays` names can't be taken.
@@ -22,7 +22,8 @@ def steps(*objects: Any, stays: Sequence[str] = ()) -> Any:
     snapshot = snapshot_of([node("n1", gpus=64), queue("q")], *objects)
     session = open_session(snapshot, Configuration())
     (found,) = snapshot.jobs.values()
-    victim, result = victim_of(session.jobs.state(found)), []
+    victim: Victim | None = victim_of(session.jobs.state(found))
+    result: list[list[str]] = []
     while victim is not None:
         if not (tasks := next_to_evict(session, victim)):
             break

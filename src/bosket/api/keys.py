@@ -76,6 +76,8 @@ TASK_PRIORITY_LABEL: Final = "kai.scheduler/task-priority"
 STALE_SINCE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION_ANNOTATION: Final = "kai.scheduler/last-eviction-timestamp"
+#: Bosket's own: by whom and why a pod group was evicted last, and what was lost; see `bosket.api.eviction_note`.
+EVICTION_NOTE_ANNOTATION: Final = "bosket.dev/last-eviction"
 
 # Topology ----------------------------------------------------------------------------------------------------------
 
@@ -179,6 +181,8 @@ NAMESPACE_SCHEDULER_LABEL: Final = "bosket.dev/scheduler-name"
 CHARGED_ANNOTATION: Final = "bosket.dev/charged"
 #: On a bind request: JSON, by claim of the pod the volume that the scheduler chose for it.
 CHOSEN_VOLUMES_ANNOTATION: Final = "bosket.dev/volumes"
+#: On a pod group: how long its jobs run at most, by what their user says (a duration such as 90m or 2d).
+RUN_TIME_LIMIT_ANNOTATION: Final = "bosket.dev/run-time-limit"
 
 # Bosket's own: what simulated kubelets (embedded, or kwok's) do with a pod ------------------------------------------
 

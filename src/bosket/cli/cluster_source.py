@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from bosket.cli.output import CommandError, UsageError, complain
 from bosket.cli.path import OptionalFilePath
 
 if TYPE_CHECKING:
+    from bosket.api.core import Event, Pod
+    from bosket.api.kai import PodGroup
+    from bosket.kube.client import Client
     from bosket.scheduler.answers.cluster import Cluster
+    from bosket.scheduler.recording.recorded import Recorded
     from bosket.tools.live_cluster import LiveCluster
 
+T = TypeVar("T")
 
-@Parameter(name="*")
+
+@Parameter(name="*", group=Group("Which cluster", sort_key=2))
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """Which cluster.
@@ -57,45 +63,115 @@ class Source:
     #: by kind, why its objects are unknown, or only those of `namespace` known
     unread: Mapping[str, str] = field(default_factory=dict)
     is_limited: bool = False  #: whether the caller may read only `namespace`
+    unserved: frozenset[str] = frozenset()  #: kinds that the cluster doesn't know
 
 
 def open_cluster(flags: SourceFlags | None) -> Source:
     """The cluster that the flags name; tells on standard error what of it can't be read."""
     from bosket.scheduler.answers.cluster import Cluster
-    from bosket.scheduler.recording.recorded import RecordedError, load
 
     flags = flags or SourceFlags()
     if flags.snapshot is not None:
-        if flags.kubeconfig is not None or flags.context is not None or flags.shard is not None:
-            raise UsageError("--snapshot and --kubeconfig, --context or --shard were given: which of them?")
-        try:
-            recorded = load(flags.snapshot)
-        except RecordedError as error:
-            raise UsageError(str(error)) from error
-        for problem in recorded.unreadable:
-            complain(problem)
-        cluster = Cluster(recorded, recorded.now if recorded.now is not None else time.time(), complain)
+        recorded = _load(flags)
+        cluster = Cluster(recorded, _moment(recorded), complain)
         _warn_of_missing(cluster)
         return Source(cluster, flags.namespace or "default", is_live=False)
     live, namespace = asyncio.run(_read(flags))
     cluster = Cluster(live.recorded, report=complain)
     _warn_of_missing(cluster)
-    return Source(cluster, namespace, is_live=True, unread=live.unread, is_limited=bool(live.namespace))
+    return Source(
+        cluster,
+        namespace,
+        is_live=True,
+        unread=live.unread,
+        is_limited=bool(live.namespace),
+        unserved=live.unserved,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Events and the objects that they are about, and how much of them was readable."""
+
+    events: Sequence[Event]  #: none of a snapshot
+    groups: Sequence[PodGroup]
+    pods: Sequence[Pod]
+    now: float
+    namespace: str
+    is_live: bool
+    unread: Mapping[str, str] = field(default_factory=dict)
+    is_limited: bool = False
+    unserved: frozenset[str] = frozenset()
+
+
+def open_history(flags: SourceFlags | None) -> History:
+    """What happened in the cluster that the flags name."""
+    from bosket.api.core import Pod
+    from bosket.api.kai import PodGroup
+    from bosket.tools.live_cluster import read_history
+
+    flags = flags or SourceFlags()
+    if flags.snapshot is not None:
+        recorded = _load(flags)
+        groups = [each for each in recorded.objects.get("podGroups", ()) if isinstance(each, PodGroup)]
+        pods = [each for each in recorded.objects.get("pods", ()) if isinstance(each, Pod)]
+        return History((), groups, pods, _moment(recorded), flags.namespace or "default", is_live=False)
+    live, namespace = asyncio.run(_ask(flags, lambda client, namespace: read_history(client, namespace=namespace)))
+    return History(
+        live.events,
+        live.groups,
+        live.pods,
+        time.time(),
+        namespace,
+        is_live=True,
+        unread=live.unread,
+        is_limited=live.is_limited,
+        unserved=live.unserved,
+    )
+
+
+def _load(flags: SourceFlags) -> Recorded:
+    """The snapshot that the flags name; tells what of it can't be read."""
+    from bosket.scheduler.recording.recorded import RecordedError, load
+
+    assert flags.snapshot is not None
+    if flags.kubeconfig is not None or flags.context is not None or flags.shard is not None:
+        raise UsageError("--snapshot and --kubeconfig, --context or --shard were given: which of them?")
+    try:
+        recorded = load(flags.snapshot)
+    except RecordedError as error:
+        raise UsageError(str(error)) from error
+    for problem in recorded.unreadable:
+        complain(problem)
+    return recorded
+
+
+def _moment(recorded: Recorded) -> float:
+    return recorded.now if recorded.now is not None else time.time()
 
 
 async def _read(flags: SourceFlags) -> tuple[LiveCluster, str]:
+    from bosket.tools.live_cluster import LiveClusterError, read_cluster
+
+    try:
+        return await _ask(
+            flags, lambda client, namespace: read_cluster(client, namespace=namespace, shard=flags.shard or "")
+        )
+    except LiveClusterError as error:
+        raise CommandError(str(error)) from error
+
+
+async def _ask(flags: SourceFlags, question: Callable[[Client, str], Awaitable[T]]) -> tuple[T, str]:
+    """The answer of the cluster that the flags name, and the namespace of names without one."""
     from bosket.kube.client import Client
     from bosket.kube.http import HttpTransport
     from bosket.kube.kubeconfig import find
-    from bosket.tools.live_cluster import LiveClusterError, read_cluster
 
     config = find(flags.kubeconfig, flags.context)
     namespace = flags.namespace or config.namespace
     client = Client(HttpTransport(config))
     try:
-        return await read_cluster(client, namespace=namespace, shard=flags.shard or ""), namespace
-    except LiveClusterError as error:
-        raise CommandError(str(error)) from error
+        return await question(client, namespace), namespace
     finally:
         await client.aclose()
 

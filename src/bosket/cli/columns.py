@@ -1,7 +1,7 @@
 """Rows of text in aligned columns, as kubectl prints them: for the everyday commands.
 
-On a terminal a table fits its width: the columns that matter least are left out, and a name that is too long for the
-first column stands in a line of its own. Nothing is cut. What belongs to a row and is a sentence stands below it,
+On a terminal a table fits its width: the columns that matter least are left out, and a name that is too long for its
+column stands in a line of its own. Nothing is cut. What belongs to a row and is a sentence stands below it,
 wrapped. In a pipe every row is one line with all columns, the sentence last, so that grep and awk find what they look
 for.
 """
@@ -18,17 +18,19 @@ from rich.text import Text
 #: Between two columns.
 GAP = "  "
 _INDENT = 4
-#: So much of a line the first column keeps where it needs more, before other columns are left out.
-_LEAST_FIRST = 24
+#: So much of a line a column that folds keeps where it needs more, before other columns are left out.
+_LEAST_FOLDED = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; of those that may be left out, the highest `leaves` goes first, 0 never goes."""
+    """A column; of those that may be left out, the highest `leaves` goes first, 0 never goes. What is too long for one
+    that folds goes on in a line of its own."""
 
     name: str
     is_number: bool = False
     leaves: int = 0
+    folds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +56,23 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, sen
             yield _line(columns, widths, each, row.sentence)
         return
     shown = _fitting(columns, widths, width)
-    others = _total([widths[at] for at in shown[1:]]) + len(GAP) if len(shown) > 1 else 0
-    widths[0] = min(widths[0], max(width - others, cell_len(columns[0].name)))
     kept, kept_widths = [columns[at] for at in shown], [widths[at] for at in shown]
+    folding = next((at for at, column in enumerate(kept) if column.folds), None)
+    if folding is not None:
+        others = _total(kept_widths) - kept_widths[folding]
+        kept_widths[folding] = min(kept_widths[folding], max(width - others, cell_len(kept[folding].name)))
     yield _line(kept, kept_widths, [Text(column.name, "bold") for column in kept])
     for row, each in zip(rows, cells, strict=True):
-        first, rest = each[0], [each[at] for at in shown[1:]]
-        if first.cell_len > widths[0]:
-            yield first
-            first = Text()
-        yield _line(kept, kept_widths, [first, *rest])
+        line = [each[at] for at in shown]
+        if folding is not None and line[folding].cell_len > kept_widths[folding]:
+            name, line[folding] = line[folding], Text()
+            before = kept_widths[:folding]
+            if sum(before) + len(GAP) * folding + name.cell_len <= width:
+                yield _line(kept[: folding + 1], [*before, 0], [*line[:folding], name])
+                line[:folding] = [Text()] * folding
+            else:
+                yield Text(" " * min(_INDENT, max(0, width - name.cell_len))) + name
+        yield _line(kept, kept_widths, line)
         for part in textwrap.wrap(
             row.sentence, max(20, width - _INDENT), break_long_words=False, break_on_hyphens=False
         ):
@@ -71,10 +80,10 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, sen
 
 
 def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
-    """The columns that are shown, by their places. The first may take less than its widest cell."""
+    """The columns that are shown, by their places. One that folds may take less than its widest cell."""
     shown = list(range(len(columns)))
-    first = min(widths[0], _LEAST_FIRST)
-    while _total([first, *(widths[at] for at in shown[1:])]) > width:
+    least = [min(each, _LEAST_FOLDED) if column.folds else each for column, each in zip(columns, widths, strict=True)]
+    while _total([least[at] for at in shown]) > width:
         at = max(shown, key=lambda each: (columns[each].leaves, each))
         if not columns[at].leaves:
             break

@@ -13,6 +13,7 @@ from bosket.cli.output import CommandError, Flag, UsageError, flush_line
 if TYPE_CHECKING:
     from bosket.api.object import ObjectKey
     from bosket.cli.cluster_source import Source
+    from bosket.scheduler.answers.explain_all import Waiters
     from bosket.scheduler.answers.explanation import Explanation
 
 
@@ -21,6 +22,8 @@ def explain(
     /,
     *,
     source: SourceFlags | None = None,
+    all: Flag = False,
+    queue: str | None = None,
     seconds: Annotated[float | None, Parameter(validator=Number(gte=0))] = None,
     json: Flag = False,
 ) -> None:
@@ -33,35 +36,69 @@ def explain(
     ----------
     job
         [NAMESPACE/]NAME of a pod group, or of a workload or pod that has one.
+    all
+        All jobs that wait, grouped by why: of the cluster, or with -n of a namespace, or with --queue of a queue.
+    queue
+        With --all: only jobs of this queue and of those below it.
     seconds
-        Seconds of CPU that the search for changes may take; 0 for none. By default 0.4, or 1.6 from 1,000 nodes on.
+        Seconds of CPU after which no more changes are tried; 0 for none. By default 0.5, or 2 beyond 1,000 nodes.
     json
         Print everything as one JSON object.
     """
-    if job is None:
-        raise UsageError("which job? bosket explain [NAMESPACE/]NAME")
+    if queue is not None and not all:
+        raise UsageError("--queue is for --all: bosket explain --all --queue QUEUE")
+    if (job is None) != all:
+        raise UsageError("give the name of a job, or --all: bosket explain [NAMESPACE/]NAME")
+    from bosket.scheduler.answers.job_table import NEEDED, can_decide
+
     found = open_cluster(source)
-    answer = _ask(found, job, seconds)
+    is_known = can_decide(found.unread)
+    if not is_known and all:
+        needed = ", ".join(NEEDED)
+        raise CommandError(f"why all jobs wait can't be found out without all of: {needed}; see bosket jobs")
+    answer: Explanation | Waiters
+    if job is not None:
+        answer = _ask(found, job, seconds, is_known=is_known)
+    else:
+        answer = _ask_all(found, source.namespace if source is not None else None, queue, seconds)
     if json:
         import msgspec
 
         flush_line(msgspec.json.encode(answer).decode())
         return
-    from bosket.cli.explanation_text import print_explanation
+    from bosket.cli.explanation_text import print_explanation, print_waiters
+    from bosket.scheduler.answers.explanation import Explanation
 
-    print_explanation(answer)
+    if isinstance(answer, Explanation):
+        print_explanation(answer)
+    else:
+        print_waiters(answer)
 
 
-def _ask(source: Source, job: str, seconds: float | None) -> Explanation:
-    from bosket.scheduler.answers.explain import UnknownJob, explain, find_job
+def _ask_all(source: Source, namespace: str | None, queue: str | None, seconds: float | None) -> Waiters:
+    from bosket.api.kai import Queue
+    from bosket.api.object import ObjectKey
+    from bosket.scheduler.answers.explain_all import explain_all
+
+    if queue is not None and source.cluster.get(Queue, ObjectKey("", queue)) is None:
+        raise CommandError(f"there is no queue {queue}")
+    return explain_all(source.cluster, namespace=namespace, queue=queue, seconds=seconds)
+
+
+def _ask(source: Source, job: str, seconds: float | None, *, is_known: bool) -> Explanation:
+    from bosket.scheduler.answers.explain import UnknownJob, explain, explain_as_written, find_job
 
     try:
-        return explain(source.cluster, find_job(source.cluster, _key(job, source.namespace)), seconds=seconds)
+        key = find_job(source.cluster, key_of(job, source.namespace))
+        if not is_known:
+            return explain_as_written(source.cluster, key)
+        return explain(source.cluster, key, seconds=seconds)
     except UnknownJob as error:
         raise CommandError(str(error)) from error
 
 
-def _key(text: str, namespace: str) -> ObjectKey:
+def key_of(text: str, namespace: str) -> ObjectKey:
+    """The key that `[NAMESPACE/]NAME` means."""
     from bosket.api.object import ObjectKey
 
     given, slash, name = text.rpartition("/")

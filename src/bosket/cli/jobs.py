@@ -85,7 +85,7 @@ def jobs(
         found = tuple(filter(chosen, job_rows(snapshot, decisions, cluster.now)))
         return JobReport(found, dict(Counter(row.state for row in found)), is_known)
 
-    show(source, flags, answer, lambda report: _lines(report, flags))
+    show(source, flags, answer, lambda report: job_lines(report, flags), needs=("PodGroup",))
 
 
 def _names(row: JobRow) -> set[str]:
@@ -93,14 +93,15 @@ def _names(row: JobRow) -> set[str]:
     return {row.name, row.shown, f"{row.namespace}/{row.name}", f"{row.namespace}/{row.shown}"}
 
 
-def _lines(report: JobReport, flags: ViewFlags) -> Iterator[Text | str]:
+def job_lines(report: JobReport, flags: ViewFlags) -> Iterator[Text | str]:
+    """Jobs as lines that fit the terminal."""
     from rich.text import Text
 
     if not report.jobs:
         yield "There are no such jobs."
         return
     columns = [
-        Column("JOB"),
+        Column("JOB", folds=True),
         Column("STATE"),
         Column("QUEUE"),
         Column("POS", is_number=True),

@@ -40,8 +40,8 @@ def order(
 ) -> None:
     """Show in which order waiting jobs have their turn, why each goes before the next, and what comes of it now.
 
-    It is the order in which they start as room comes free: after each turn the queue is charged with the job, as if it
-    had got what it asks for. A job that doesn't fit now doesn't keep those behind it from being tried.
+    Jobs start in this order as room comes free: after each turn the queue is charged with the job, as if it had got
+    what it asks for. A job that doesn't fit now doesn't keep those behind it from being tried.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def order(
         So many of the first are shown.
     """
     flags = view or ViewFlags()
-    show(source, flags, lambda at: _report(at, queue, most), lambda report: _lines(report, flags))
+    show(source, flags, lambda at: _report(at, queue, most), lambda report: _lines(report, flags), needs=("PodGroup",))
 
 
 def _report(source: Source, queue: str | None, most: int) -> OrderReport:
@@ -84,7 +84,7 @@ def _lines(report: OrderReport, flags: ViewFlags) -> Iterator[Text | str]:
         return
     digits = len(str(report.turns[-1].number))
     columns = [
-        Column(f"{'#':>{digits}} JOB"),
+        Column(f"{'#':>{digits}} JOB", folds=True),
         Column("QUEUE"),
         Column("PRIORITY", is_number=True),
         Column("AGE", is_number=True),

@@ -49,7 +49,8 @@ def queues(
         source,
         flags,
         lambda at: _below(queue_report(at.cluster.snapshot(), at.cluster.configuration, at.unread), name),
-        lambda report: _lines(report, resource or _most_interesting(report), flags),
+        lambda report: queue_lines(report, resource or most_interesting(report), flags),
+        needs=("PodGroup",),
     )
 
 
@@ -72,12 +73,14 @@ def _below(report: QueueReport, name: str | None) -> QueueReport:
     return msgspec.structs.replace(report, queues=tuple(found))
 
 
-def _most_interesting(report: QueueReport) -> str:
+def most_interesting(report: QueueReport) -> str:
+    """The resource that is shown where none is named."""
     has_gpus = any(each.resources["gpu"].requested for each in report.queues)
     return "gpu" if has_gpus or (report.total or {}).get("gpu", 1.0) else "cpu"
 
 
-def _lines(report: QueueReport, resource: str, flags: ViewFlags) -> Iterator[Text | str]:
+def queue_lines(report: QueueReport, resource: str, flags: ViewFlags) -> Iterator[Text | str]:
+    """Queues as lines that fit the terminal."""
     if not report.queues:
         yield "There are no queues." if not report.unknown else "No job names a queue."
         return
@@ -90,7 +93,7 @@ def _lines(report: QueueReport, resource: str, flags: ViewFlags) -> Iterator[Tex
         yield f"{amount(used)} of {amount(total)} {unit} used{part}, {waiting} jobs wait"
         yield ""
     columns = [
-        Column("QUEUE"),
+        Column("QUEUE", folds=True),
         Column(unit.upper(), leaves=1),
         Column("USED", is_number=True),
         Column("FAIR", is_number=True),

@@ -20,6 +20,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout, table
 from bosket.cli.path import FilePath, OptionalFilePath
+from bosket.cli.quantity_text import amount
 
 if TYPE_CHECKING:
     from bosket.scheduler.configuration.configuration import Configuration
@@ -233,9 +234,9 @@ def _print(cycle: _Cycle, costs: dict[str, _Cost]) -> None:
     _print_waiting(cycle)
     _print_table(
         "Fair share",
-        ("queue", "GPUs", "CPU cores", "GB memory"),
+        ("queue", "GPUs", "CPU cores", "GiB memory"),
         (
-            (queue, f"{share['gpu']:g}", f"{share['cpu'] / 1e3:g}", f"{share['memory'] / 1e9:g}")
+            (queue, f"{share['gpu']:g}", f"{share['cpu'] / 1e3:g}", amount(share["memory"] / 2**30))
             for queue, share in sorted(answer["fairShare"].items())
         ),
     )
@@ -303,6 +304,6 @@ def _gpus(bind: dict[str, Any]) -> str:
 def _print_table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     listed = list(rows)
     if listed:
-        numbers = ("GPUs", "jobs", "pods", "CPU ms", "ms", "CPU cores", "GB memory")
+        numbers = ("GPUs", "jobs", "pods", "CPU ms", "ms", "CPU cores", "GiB memory")
         stdout().print(table(f"{title} ({len(listed)})", columns, listed, numbers=numbers, texts=("why",)))
         stdout().print()

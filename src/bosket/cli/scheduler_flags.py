@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
@@ -13,8 +13,12 @@ from cyclopts.validators import Number
 from bosket.api import keys
 from bosket.api.time import InvalidDuration, parse_duration
 from bosket.cli.output import UsageError
+from bosket.cli.path import OptionalFilePath
 from bosket.cli.scheduler_config import read_configuration
 from bosket.cli.workload_flags import WorkloadFlags, is_told
+
+if TYPE_CHECKING:
+    from bosket.scheduler.recording.flight.writer import Bounds
 
 NAME = "scheduler"
 
@@ -60,6 +64,12 @@ class SchedulerFlags:
     failed_snapshots
         The directory for snapshots on which the scheduler itself failed, for bosket replay: the newest five. By default
         one in the directory for temporary files; "" keeps none.
+    record
+        Record every cycle's input and decisions into this folder, for bosket replay, bosket record and --at.
+    record_most
+        How large the recording becomes before its oldest part is deleted: 256Mi, 10Gi.
+    record_keep
+        How far the recording reaches back, in days.
     """
 
     partition_label_value: str = ""
@@ -78,6 +88,9 @@ class SchedulerFlags:
     detailed_fit_errors: bool = False
     schedule_csi_storage: bool = False
     failed_snapshots: str | None = None
+    record: OptionalFilePath = None
+    record_most: str = "256Mi"
+    record_keep: Annotated[float, Parameter(validator=Number(gt=0))] = 7.0
 
 
 def scheduler_options(
@@ -121,6 +134,8 @@ def scheduler_options(
         configuration_map=flags.scheduler_config_map,
         metrics_namespace=workloads.metrics_namespace,
         failed_snapshots=_directory(flags.failed_snapshots),
+        recording=flags.record,
+        recording_bounds=recording_bounds(flags.record_most, flags.record_keep),
     )
     return {NAME: options}
 
@@ -131,6 +146,20 @@ def _directory(name: str | None) -> Path | None:
     if name is None:
         return default_directory()
     return Path(name) if name else None
+
+
+def recording_bounds(most: str, days: float) -> Bounds:
+    """The bounds of a recording, as the command line gives them; raises `UsageError`."""
+    from bosket.api.quantity import InvalidQuantity, to_milli
+    from bosket.scheduler.recording.flight.writer import LEAST_BYTES, Bounds
+
+    try:
+        size = to_milli(most) // 1000
+    except InvalidQuantity as error:
+        raise UsageError(f"--record-most {most}: {error}") from error
+    if size < LEAST_BYTES:
+        raise UsageError(f"--record-most {most}: at least {LEAST_BYTES >> 20}Mi")
+    return Bounds(size, days * 86400)
 
 
 def _seconds(flags: SchedulerFlags, name: str) -> float:

@@ -14,8 +14,10 @@ from bosket.cli.output import CommandError, Flag, UsageError, stdout, table
 from bosket.cli.path import FilePath, OptionalFilePath
 
 if TYPE_CHECKING:
+    from bosket.scheduler.configuration.configuration import Configuration
     from bosket.tools.simulate.trace.figures import Figures
     from bosket.tools.simulate.trace.job import TraceJob
+    from bosket.tools.simulate.trace.policy import Policy
     from bosket.tools.simulate.trace.run import Outcome, Progress
 
 _AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -35,7 +37,10 @@ def trace(
     days: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     start: str | None = None,
     quota: _Names = (),
-    policy: Literal["greedy", "fifo"] = "greedy",
+    policy: Literal["greedy", "backfill", "fifo"] = "greedy",
+    backfill: _Names = (),
+    limits: str | None = None,
+    eta: Annotated[int, Parameter(validator=Number(gte=0))] = 100,
     chart: OptionalFilePath = None,
     json: Flag = False,
 ) -> None:
@@ -64,7 +69,15 @@ def trace(
         NAME=GPUS: each cluster of the trace gets a queue of its own, with so many GPUs as its quota (0 for clusters
         that aren't named).
     policy
-        greedy: whoever fits is placed, the oldest first. fifo: nobody is placed while an older job of the queue waits.
+        greedy: whoever fits is placed, the oldest first. backfill: the same, with nodes held for large gangs that have
+        waited for long. fifo: nobody is placed while an older job of the queue waits.
+    backfill
+        NAME=VALUE: arguments of the plugin backfill: largeGPUs, after, reservations.
+    limits
+        The run times that users declare: exact, or the most by which they are overestimated (3: each is the duration
+        times a random number between 1 and 3). By default nobody declares any.
+    eta
+        For how many jobs at most, evenly among all, the start is estimated when they arrive and have to wait.
     chart
         Draw waits, use and shares into this SVG file.
     json
@@ -73,8 +86,7 @@ def trace(
     from bosket.tools.simulate.document import InvalidDocument
     from bosket.tools.simulate.trace.cluster import ClusterShape
     from bosket.tools.simulate.trace.figures import figures
-    from bosket.tools.simulate.trace.job import between, read_trace
-    from bosket.tools.simulate.trace.policy import configuration_of
+    from bosket.tools.simulate.trace.job import between, read_trace, with_limits
     from bosket.tools.simulate.trace.run import replay
 
     if chart is not None and chart.suffix.lower() != ".svg":
@@ -87,9 +99,12 @@ def trace(
         raise UsageError(f"{file}: {error}") from error
     if not jobs:
         raise UsageError(f"{file}: no job arrives at that time")
+    if limits is not None:
+        jobs = with_limits(jobs, _overestimate(limits), _SEED)
+    configuration = _configuration(policy, backfill)
     shape = ClusterShape(gpus, gpus_per_node, rack_size, _quotas(quota, jobs))
     began = time.process_time()
-    outcome = replay(jobs, shape, configuration_of(policy), _progress(len(jobs)))
+    outcome = replay(jobs, shape, configuration, _progress(len(jobs)), estimates=eta)
     found = figures(outcome, policy=policy, gpus=gpus, cpu_seconds=time.process_time() - began)
     if chart is not None:
         _draw(outcome, chart, f"{len(jobs)} jobs on {gpus} GPUs, {policy}", gpus)
@@ -111,6 +126,34 @@ def _moment(start: str | None) -> float | None:
     except ValueError:
         raise UsageError(f"--start {start}: it must be a day or a time, such as 2017-11-01") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _overestimate(limits: str) -> float:
+    try:
+        most = 1.0 if limits == "exact" else float(limits)
+    except ValueError:
+        most = 0.0
+    if not 1.0 <= most < float("inf"):
+        raise UsageError(f"--limits {limits}: it must be exact, or a number of 1 or more")
+    return most
+
+
+def _configuration(policy: Policy, backfill: Sequence[str]) -> Configuration:
+    from bosket.scheduler.configuration.configuration import ConfigurationError
+    from bosket.scheduler.plugins.backfill import ARGUMENTS, Backfill
+    from bosket.tools.simulate.trace.policy import configuration_of
+
+    if backfill and policy != "backfill":
+        raise UsageError(f"--backfill has no effect with --policy {policy}")
+    arguments = {name: value for name, _, value in (each.partition("=") for each in backfill)}
+    for name in arguments:
+        if name not in ARGUMENTS:
+            raise UsageError(f"--backfill {name}: the plugin's arguments are {', '.join(ARGUMENTS)}")
+    try:
+        Backfill(arguments)
+    except ConfigurationError as error:
+        raise UsageError(f"--backfill: {error}") from error
+    return configuration_of(policy, arguments)
 
 
 def _quotas(given: Sequence[str], jobs: Sequence[TraceJob]) -> dict[str, float]:
@@ -168,6 +211,14 @@ def _print(found: Figures, gpus: int) -> None:
         f"{found.use:.1%} of {gpus} GPUs were in use over {found.makespan_hours:,.0f} hours; "
         f"{found.decisions:,} decisions, {found.cpu_s:g} s of CPU."
     )
+    if found.policy == "backfill":
+        stdout().print(f"{found.delayed_reservations} jobs started later than was once reserved for them.")
+    if found.eta.asked:
+        stdout().print(
+            f"{found.eta.coverage80:.0%} of {found.eta.asked} start estimates held (80 % were to); "
+            f"half were wrong by less than {_hours(found.eta.median_abs_error_hours)} hours, "
+            f"where half of the jobs waited less than {_hours(found.eta.median_wait_hours)}."
+        )
     if found.never_started:
         stdout().print(f"{found.never_started} jobs never started: the cluster is too small for them.")
 

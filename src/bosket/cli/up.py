@@ -16,7 +16,7 @@ from bosket.cli.interpretation import interpret
 from bosket.cli.output import CommandError, Flag, LogFormat, LogLevel, UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.run import Port
-from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
+from bosket.cli.scheduler_flags import NAME, SchedulerFlags, scheduler_options
 from bosket.cli.workload_flags import WorkloadFlags
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ def up(
     evict_by_deletion: bool = False,
     access_control: bool = False,
     schedule_csi_storage: bool = False,
+    record: OptionalFilePath = None,
+    record_most: str = "256Mi",
+    record_keep: Annotated[float, Parameter(validator=Number(gt=0))] = 7.0,
+    no_recording: Flag = False,
     log_format: LogFormat = "human",
     log_level: LogLevel = "warning",
 ) -> None:
@@ -97,6 +101,15 @@ def up(
         Let only those namespaces and users use a queue or a priority class that its annotations admit.
     schedule_csi_storage
         Let the scheduler count down what CSI drivers have left, as it decides where volumes are made.
+    record
+        The folder of the recording of every cycle's input and decisions, for bosket replay, bosket record and --at; by
+        default in the data directory, or beside the kubeconfig.
+    record_most
+        How large the recording becomes before its oldest part is deleted: 256Mi, 10Gi.
+    record_keep
+        How far the recording reaches back, in days.
+    no_recording
+        Record nothing.
     log_format
         Lines for people, or JSON objects for machines.
     log_level
@@ -117,7 +130,18 @@ def up(
         )
     chosen = _service_names(services)
     left_out = _controller_names(without)
-    scheduler = SchedulerFlags(evict_by_deletion=evict_by_deletion, schedule_csi_storage=schedule_csi_storage)
+    if no_recording and record is not None:
+        raise UsageError("--record and --no-recording were given: which of them?")
+    recording = None
+    if NAME in chosen and not no_recording:
+        recording = record or (data / "recording" if data is not None else Path(f"{kubeconfig}.recording"))
+    scheduler = SchedulerFlags(
+        evict_by_deletion=evict_by_deletion,
+        schedule_csi_storage=schedule_csi_storage,
+        record=recording,
+        record_most=record_most,
+        record_keep=record_keep,
+    )
     workloads = WorkloadFlags(access_control=access_control)
     workloads.check(chosen)
     options = scheduler_options(scheduler_config, scheduler, workloads, chosen) | _admission_options(workloads, chosen)
@@ -149,7 +173,7 @@ def up(
                 data=directory,
                 interpret=interpret,
             )
-            asyncio.run(_serve(cluster, kubeconfig))
+            asyncio.run(_serve(cluster, kubeconfig, recording))
     except StorageError as error:
         raise CommandError(str(error)) from error
 
@@ -188,7 +212,7 @@ async def _running_server(kubeconfig: Path) -> str:
     return config.server
 
 
-async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
+async def _serve(cluster: EmbeddedCluster, kubeconfig: Path, recording: Path | None) -> None:
     from bosket.runtime.service import stop_on_signals
 
     with stop_on_signals():
@@ -199,6 +223,8 @@ async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
             if cluster.scheduler_url:
                 flush_line(f"scheduler: {cluster.scheduler_url}")
                 flush_line(f"try: bosket snapshot --kubeconfig {kubeconfig}")
+            if recording is not None:
+                flush_line(f"recording: {recording} (try: bosket record {recording})")
             flush_line(cluster.said_of_schedulers)
             flush_line("ready")
             await cluster.wait_stopped()

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import Source, SourceFlags, open_cluster
-from bosket.cli.output import Flag, UsageError, complain, flush_line, stdout
+from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,7 +26,7 @@ A = TypeVar("A")
 _ASCII: Final = {"█": "#", "▓": "+", "░": ".", "│": "|", "∞": "inf", "…": "...", "·": ".", "½": "%", "↳": ">"}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Output", sort_key=3))
 @dataclass(frozen=True, slots=True)
 class ViewFlags:
     """How it is shown.
@@ -59,27 +59,79 @@ def line_width(flags: ViewFlags) -> int | None:
     return console.width if console.is_terminal and not flags.is_wide else None
 
 
+class Readable(Protocol):
+    """What was read, and how much of it was readable."""
+
+    @property
+    def unread(self) -> Mapping[str, str]: ...
+
+    @property
+    def is_limited(self) -> bool: ...
+
+    @property
+    def unserved(self) -> frozenset[str]: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+S = TypeVar("S", bound=Readable)
+
+
 def show(
     source_flags: SourceFlags | None,
     flags: ViewFlags,
     answer: Callable[[Source], A],
     lines: Callable[[A], Iterable[Text | str]],
     data: Callable[[A], Any] = lambda answer: answer,
+    *,
+    needs: Collection[str] = (),
 ) -> None:
     """Reads the cluster and prints the answer: as lines, or with --json as `data` gives it."""
+    show_what_is_read(source_flags, flags, read=open_cluster, answer=answer, lines=lines, data=data, needs=needs)
+
+
+def show_what_is_read(
+    source_flags: SourceFlags | None,
+    flags: ViewFlags,
+    *,
+    read: Callable[[SourceFlags | None], S],
+    answer: Callable[[S], A],
+    lines: Callable[[A], Iterable[Text | str]],
+    data: Callable[[A], Any] = lambda answer: answer,
+    needs: Collection[str] = (),
+) -> None:
+    """The same of what `read` reads. `needs`: kinds of which at least some objects must be readable."""
     if flags.watch and source_flags is not None and source_flags.snapshot is not None:
         raise UsageError("--watch: a snapshot file doesn't change; leave one of --watch and --snapshot out")
-    source = open_cluster(source_flags)
+    source = read(source_flags)
+    _check_readable(source, needs)
     say_what_is_unknown(source)
     while True:
         _print(answer(source), flags, lines, data)
         if not flags.watch:
             return
         time.sleep(flags.every)
-        source = open_cluster(source_flags)
+        source = read(source_flags)
 
 
-def say_what_is_unknown(source: Source) -> None:
+def _check_readable(source: Readable, needs: Collection[str]) -> None:
+    from bosket.tools.live_cluster import ONLY_NAMESPACE
+
+    for kind in needs:
+        if kind in source.unserved:
+            raise CommandError(
+                f"the cluster doesn't know {_PLURALS[kind]}: neither Bosket nor KAI is installed there "
+                f"(bosket crds --install makes it know them, and docs/install.md tells the rest)"
+            )
+        if kind in source.unread and not source.unread[kind].startswith(ONLY_NAMESPACE):
+            raise CommandError(
+                f"you may not read {_PLURALS[kind]}, neither everywhere nor in namespace {source.namespace} "
+                f"(-n names another one): {source.unread[kind]}"
+            )
+
+
+def say_what_is_unknown(source: Readable) -> None:
     """One line on standard error about what the caller's rights don't show."""
     kinds = [kind for kind in ("Node", "Queue", "Pod", "PodGroup") if kind in source.unread]
     if not kinds:

@@ -13,11 +13,12 @@ import yaml
 
 from bosket import __version__
 from bosket.api.crd import crd_manifests
-from bosket.install import cluster_part, config_part, grove_part, operator_part, policy_part
-from bosket.install.account import ACCOUNTS
-from bosket.install.expression import Context
+from bosket.install import cluster_part, config_part, grove_part, policy_part
+from bosket.install.account import ACCOUNTS, OPERATOR
+from bosket.install.expression import Context, Text
 from bosket.install.template import Tree, When, evaluate, write
 from bosket.install.values import Values, check, completed, values_schema, values_text
+from bosket.install.workload_part import Workload, deployment, image
 
 _HEADER: Final = "# Made from src/bosket/install by: python -m tests.install chart\n"
 _NAME: Final = "bosket"
@@ -35,7 +36,7 @@ def templates() -> dict[str, list[Tree]]:
         "kai-config.yaml": [config_part.config()],
         "default-shard.yaml": [config_part.default_shard()],
         "default-queue.yaml": cluster_part.queues(),
-        "operator.yaml": [operator_part.deployment()],
+        "operator.yaml": [operator_deployment()],
         "grove.yaml": grove_part.objects(),
     }
 
@@ -89,3 +90,11 @@ def as_yaml(documents: list[dict[str, Any]], *, explicit_start: bool = True) -> 
     plain = type("PlainDumper", (fastest,), {"ignore_aliases": lambda _self, _data: True})
     text: str = yaml.dump_all(documents, Dumper=plain, sort_keys=False, explicit_start=explicit_start, width=120)
     return text
+
+
+def operator_deployment() -> Tree:
+    """The operator's Deployment, which deploys everything else but Grove's services.
+
+    Two replicas by default, of which one works. It runs the services from its own image.
+    """
+    return deployment(Workload(OPERATOR, "operator", "operator", [Text(("--image=", image()))]))

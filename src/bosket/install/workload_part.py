@@ -21,8 +21,19 @@ from bosket.install.expression import (
     Text,
     Value,
 )
-from bosket.install.security import LOCKED_DOWN
 from bosket.install.template import Either, Tree, When, if_set
+
+#: The securityContext of Bosket's own containers, in the chart and in what the operator deploys: no rights beyond those
+#: of any process, nothing written, no root.
+LOCKED_DOWN: Final[dict[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 10000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
 
 #: Where a service tells of its health and of what it measures.
 METRICS_PORT: Final = 8080

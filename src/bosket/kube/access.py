@@ -1,12 +1,12 @@
-"""Who may use a queue or a priority class: rules in its annotations, and what they say about a namespace or a user.
+"""Access rules: annotations of a queue or priority class that say which namespaces and users may use it.
 
 `bosket.dev/allowed-namespaces: team-a, team-b` lists namespaces (`*`: all), `bosket.dev/namespace-selector: team=a`
-selects them by label; one of the two is enough. `bosket.dev/allowed-subjects: user:jane, group:ml,
-serviceaccount:ci/runner` lists who may create what uses it. What a rule doesn't say isn't limited. A rule that can't be
-read lets nobody in.
+selects them by label; one of the two suffices. `bosket.dev/allowed-subjects: user:jane, group:ml,
+serviceaccount:ci/runner` lists who may create objects that use it. A rule that is absent allows everybody; a rule that
+can't be read allows nobody.
 
-KAI has none of this, and its definitions have no field for it. Admission asks about namespaces and users, the scheduler
-about namespaces: an object doesn't tell who made it. Pure.
+KAI has none of this, and its CRDs have no fields for it. Admission checks namespaces and users; the scheduler checks
+namespaces only, because an object doesn't say who created it. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUBJECT_FORMS: Final = "user:NAME, group:NAME, serviceaccount:NAMESPACE/NAME or
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may use one object; None where it doesn't say."""
+    """The access rule of one object; a field is None where the annotation is absent."""
 
     #: `queue team-a`, `priority class inference`
     of: str
@@ -60,7 +60,7 @@ class Rule:
         return f"namespace {name} may not use {self.of}: it is for namespaces {listed}{selected}"
 
     def against_subject(self, user: UserInfo) -> str | None:
-        """Why the user may not; None where they may."""
+        """Why the user may not use the object; None if they may."""
         if self.problem:
             return self.problem
         if self.subjects is None or is_among(user, self.subjects):
@@ -69,7 +69,7 @@ class Rule:
 
 
 def annotations_of_rule(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """What a rule is read from: where this is the same, so is the rule."""
+    """The annotations that define the rule: while these are equal, the rule is."""
     return {key: annotations[key] for key in _ANNOTATIONS if key in annotations}
 
 
@@ -87,7 +87,7 @@ def read_rule(of: str, annotations: Mapping[str, str]) -> Rule:
 
 
 def queue_rules(name: str, queues: Mapping[str, Queue]) -> list[Rule]:
-    """The rules of a queue and of those above it, all of which count; none of a queue that isn't there."""
+    """The rules of a queue and its ancestors, all of which apply; empty for an unknown queue."""
     rules: list[Rule] = []
     seen: set[str] = set()
     while name and name not in seen:
@@ -155,7 +155,7 @@ def _selected(annotations: Mapping[str, str]) -> Selector | None:
     text = annotations.get(NAMESPACE_SELECTOR_ANNOTATION)
     if text is None:
         return None
-    if not text.strip():  # an empty selector would select everything: nobody means that who writes a rule
+    if not text.strip():  # an empty selector would select every namespace, which no author of a rule intends
         raise ValueError(f"annotation {NAMESPACE_SELECTOR_ANNOTATION} is empty; expected labels such as team=a")
     try:
         return parse_labels(text)

@@ -1,7 +1,7 @@
-"""What the HTTP transport is made with (`ClusterConfig`, `Limits`), and the connections that carry its requests.
+"""Settings of the HTTP transport (`ClusterConfig`, `Limits`), and the interface of its connections (`Carrier`).
 
-A `Carrier` has the connections that were made with one client certificate. There are two: straight to the server
-(`http`), and through a proxy (`proxied_http`).
+A carrier has the connections made with one client certificate. There are two: directly to the server (`http`), and
+through a proxy (`proxied_http`).
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from typing import Any, Final, NamedTuple, Protocol
 from bosket.kube.credentials import Certificate, CredentialSource, FixedCredential
 from bosket.kube.http_connection import Head
 
-#: How long a connection that nobody uses is kept.
+#: How long an idle connection is kept.
 KEEP_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A server, how to trust it, and as whom to talk to it. Certificates are PEM, read already."""
+    """A server, how to trust it, and as whom to talk to it. Certificates are PEM text."""
 
     server: str
     credentials: CredentialSource = field(default_factory=FixedCredential)
-    #: None: the system's authorities.
+    #: None: the system's certificate authorities.
     certificate_authority: bytes | None = None
     verify_server: bool = True
     tls_server_name: str | None = None
     proxy_url: str | None = None
     compression: bool = True
-    #: Headers that ask to act as somebody else.
+    #: Impersonation headers.
     impersonation: tuple[tuple[str, str], ...] = ()
     #: The namespace that the context, or the pod, is in.
     namespace: str = "default"
-    #: What other programs have noted of the cluster in the kubeconfig, by the name that they chose.
+    #: Extensions of other programs in the kubeconfig, by name.
     extensions: Mapping[str, Any] = field(default_factory=dict)
 
 
 class NeverSent(OSError):
-    """The server was not reached: nothing can have been carried out."""
+    """The server was not reached, so the request was certainly not carried out."""
 
 
 class Outgoing(NamedTuple):
@@ -57,7 +57,7 @@ class AnswerStream(Protocol):
     def head(self) -> Head: ...
 
     async def read(self) -> bytes:
-        """The next piece; nothing at the end."""
+        """The next chunk; empty at the end."""
         ...
 
     async def close(self) -> None: ...
@@ -76,7 +76,7 @@ class Carrier(Protocol):
 
 
 class Limits(NamedTuple):
-    """How long is waited, and how many connections for requests there are at most."""
+    """Timeouts, and the maximum number of connections for requests."""
 
     connect_seconds: float
     idle_seconds: float

@@ -37,7 +37,7 @@ from bosket.kube.retry import LoopSleeper, RetryPolicy, Sleeper
 from bosket.kube.transport import Request, Response, Transport
 
 T = TypeVar("T")
-#: No kind of its own: the form in which every kind that can be scaled shows its size.
+#: The scale subresource, which every scalable kind has.
 _SCALE = Resource("autoscaling", "v1", "Scale", "scales", Scale)
 
 
@@ -51,7 +51,7 @@ class PatchType(StrEnum):
 
 
 class Page(NamedTuple, Generic[T]):
-    """All objects of a list, the version it is true of, and the keys of objects that were malformed and left out."""
+    """The objects of a list, the resourceVersion of the list, and the keys of malformed objects that were left out."""
 
     items: list[T]
     resource_version: str
@@ -71,10 +71,10 @@ class Client:
     ) -> None:
         self._transport = transport
         self._retry = retry or RetryPolicy()
-        #: What waits between attempts; reflectors wait on it too.
+        #: Sleeps between attempts; reflectors use it, too.
         self.clock: Sleeper = clock or LoopSleeper()
         self._headers = {"Accept": "application/json", "User-Agent": user_agent}
-        # Made once: headers are most of what a request is made of.
+        # Built once: headers are most of the cost of a request.
         self._headers_by_type = {
             content_type: {**self._headers, "Content-Type": str(content_type)}
             for content_type in ("application/json", *PatchType)
@@ -99,16 +99,17 @@ class Client:
         page_size: int = 500,
         transform: Callable[[T], T] | None = None,
     ) -> Page[T]:
-        """All objects that match. `page_size` 0 asks for everything in one answer.
+        """All matching objects. `page_size` 0 asks for everything in one answer.
 
-        `transform` sees each object as soon as its page is there: what it leaves out is then never held for all.
+        `transform` is called on each object as soon as its page arrives: fields that it drops are then never held for
+        the whole list.
         """
         codec = codec_of(kind)
         path = codec.resource.path(namespace)
         try:
             return await self._list_pages(codec, path, selection(labels, fields), page_size, transform)
         except Gone:
-            # The server forgot the snapshot that the pages were cut from. In one piece that can't happen.
+            # 410: the server no longer has the snapshot behind the continue token. Without pages that can't happen.
             return await self._list_pages(codec, path, selection(labels, fields), 0, transform)
 
     async def _list_pages(
@@ -127,7 +128,8 @@ class Client:
             page, malformed = codec.decode_list(await self._send("GET", path, query=query, headers=headers))
             items += page.items if transform is None else map(transform, page.items)
             left_out += malformed
-            # The first version: should later pages be newer, a watch from it repeats what they already show.
+            # The version of the first page. If later pages are newer, the watch repeats changes that they already show,
+            # which does no harm; starting from a later version would lose changes of earlier pages.
             version = version or page.metadata.resourceVersion
             token = page.metadata.continue_
             if not token:
@@ -143,9 +145,9 @@ class Client:
         fields: str | None = None,
         timeout_seconds: int | None = None,
     ) -> AsyncGenerator[watch.WatchEvent[T], None]:
-        """The events of one connection, until the server ends it. Raises `Gone` when the version is too old.
+        """The events of one connection, until the server closes it. Raises `Gone` when the version is too old.
 
-        Bookmarks are among them. Close the iterator (`contextlib.aclosing`) to hang up early.
+        Includes bookmarks. Close the iterator early with `contextlib.aclosing`.
         """
         codec = codec_of(kind)
         query = (
@@ -174,7 +176,7 @@ class Client:
     async def create(
         self, obj: T, namespace: str | None = None, *, kind: Kind[T] | None = None, dry_run: bool = False
     ) -> T:
-        """Creates `obj` and gives back what the server made of it. A dict says its kind by apiVersion and kind."""
+        """Creates `obj` and returns the server's version. For a dict, apiVersion and kind name the kind."""
         codec = codec_of(kind) if kind is not None else codec_of_object(obj)
         path = object_path(codec, namespace or identify(obj).key.namespace, None)
         query = (("dryRun", "All"),) if dry_run else ()
@@ -218,16 +220,17 @@ class Client:
             query=query,
             body=msgspec.json.encode(patch),
             content_type=type,
-            # `add` to a list does harm when done twice, unless the version is part of the patch.
+            # Repeating an `add` to a list would add twice, unless the patch tests the version.
             idempotent=type is not PatchType.JSON or is_guarded(patch),
         )
         return codec.decode_answer(response)
 
     async def modify(self, before: T, after: T, *, kind: Kind[T] | None = None, subresource: str | None = None) -> T:
-        """Writes what differs between `before`, as it was read, and `after`; raises `Conflict` if it changed since.
+        """Writes the difference between `before`, as it was read, and `after`; raises `Conflict` if the object changed
+        since.
 
-        Sends nothing when nothing differs. Fields that the Struct doesn't know stay as they are. When an answer is lost
-        and the second attempt finds the first one carried out, that is a `Conflict` too: read again, and compare.
+        Sends nothing when nothing differs. Fields that the Struct doesn't know stay. If an answer is lost and the retry
+        finds the first attempt carried out, that is a `Conflict`, too: the caller reads again and compares.
         """
         codec = codec_of(kind) if kind is not None else codec_of_object(before)
         identity = identify(before)
@@ -245,12 +248,12 @@ class Client:
         try:
             return await self._patch(codec, path, change.content, PatchType.JSON)
         except Invalid:
-            # A patch made for an older document may not even apply to the present one: then that is the reason.
+            # A patch for an older document may fail to apply to the present one: report that as the conflict it is.
             await self._read_same_version(codec, key, version)
             raise
 
     async def _read_same_version(self, codec: Codec[Any], key: ObjectKey, version: str) -> dict[str, Any]:
-        """The object as the server has it; raises `Conflict` if that is not the version meant."""
+        """The object as the server has it; raises `Conflict` if its version changed."""
         document = await self.get(untyped(codec.resource), key.name, key.namespace)
         found = identify(document).resource_version
         if found == version:
@@ -261,7 +264,7 @@ class Client:
         raise Conflict(Status(status="Failure", code=409, reason="Conflict", message=message))
 
     async def scale(self, kind: Kind[T], name: str, namespace: str | None, replicas: int) -> Scale:
-        """Asks for another size of something that can be scaled; what the server answers is a Scale, not the object."""
+        """Sets the size through the scale subresource; returns a Scale, not the object."""
         path = f"{object_path(codec_of(kind), namespace, name)}/scale"
         return await self._patch(codec_of(_SCALE), path, {"spec": {"replicas": replicas}}, PatchType.MERGE)
 
@@ -301,10 +304,10 @@ class Client:
         annotations: Mapping[str, str] | None = None,
         resource_version: str | None = None,
     ) -> None:
-        """Assigns the pod to a node; raises `Conflict` if it has one, or is not the same pod any more.
+        """Binds the pod to a node; raises `Conflict` if the pod is bound already or was replaced.
 
-        The server adds `annotations` to the pod in the same write. With a `resource_version` it refuses (`Conflict`)
-        to bind a pod that has changed since.
+        The server adds `annotations` to the pod in the same write. With `resource_version` the bind fails with
+        `Conflict` if the pod changed since.
         """
         meta = pod.metadata
         binding = binding_of(pod, node, annotations, resource_version)
@@ -312,11 +315,11 @@ class Client:
         check_verdict(await self._send("POST", path, body=msgspec.json.encode(binding)))
 
     async def evict(self, pod: Pod, *, grace_seconds: int | None = None, dry_run: bool = False) -> None:
-        """Asks for the pod's eviction; raises `TooManyRequests` if a disruption budget forbids it now."""
+        """Evicts the pod; raises `TooManyRequests` if a disruption budget forbids it now."""
         meta = pod.metadata
         eviction = eviction_of(pod, grace_seconds, dry_run=dry_run)
         path = object_path(codec_of(Pod), meta.namespace, meta.name, "eviction")
-        # The same pod can't be evicted twice, and another one of its name isn't meant.
+        # The uid makes a retry safe: a successor of the same name isn't evicted.
         idempotent = bool(meta.uid)
         check_verdict(await self._send("POST", path, body=msgspec.json.encode(eviction), idempotent=idempotent))
 
@@ -333,7 +336,7 @@ class Client:
     async def raw(
         self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """Any request; `body` is bytes, or anything that can be JSON. Failures are raised as everywhere."""
+        """Any request; `body` is bytes or anything that can be JSON. Failures raise as everywhere."""
         content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         return await self._send(method, path, query=query, body=content, headers=headers)
 

@@ -1,9 +1,8 @@
-"""Between objects and bytes: one prebuilt encoder and decoder per kind.
+"""Codec: between objects and bytes, with one prebuilt encoder and decoder per kind.
 
-The client and the watch ask `codec_of(kind)`. Objects come out with `apiVersion` and `kind` empty (a Struct knows its
-own), whether or not the server wrote them; dicts, which know nothing, come out with both. A `null` for a list or map,
-as Go writes for an empty one, counts as absent. What still doesn't fit its Struct is the sender's fault and must not
-hide everything else: in lists and watches it is logged, counted in `MALFORMED` and left out.
+Objects are decoded with empty `apiVersion` and `kind` (a Struct knows its own); dicts get both. A `null` for a list or
+map, as Go writes for an empty one, counts as absent. An object that still doesn't fit its Struct must not hide the
+others: in lists and watches it is logged, counted in `MALFORMED` and left out.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from bosket.kube.errors import ApiError, UnexpectedBody, api_error, error_from_a
 from bosket.kube.transport import Response
 
 T = TypeVar("T")
-#: Everywhere a kind is asked for: its Struct, or its entry in a table of resources.
+#: A kind: its Struct, or its entry in a table of resources.
 Kind = type[T] | Resource[T]
 
 log = logging.getLogger(__name__)
 
-#: Registered nowhere: whoever exports metrics registers it.
+#: Not registered here: the exporter of metrics registers it.
 MALFORMED = Counter(
     "bosket_malformed_objects", "Objects left out because they don't fit their type", ["kind"], registry=None
 )
 
 
 class ObjectList(msgspec.Struct, Generic[T], gc=False):
-    """A list as it travels. Without `items` it is none: nothing is not the same as an empty list."""
+    """A list as on the wire. Without `items` it is no list, which is not the same as an empty one."""
 
     items: list[T]
     metadata: ListMeta = ListMeta()
@@ -51,7 +50,7 @@ class _HeadMeta(msgspec.Struct, gc=False):
 
 
 class _Head(msgspec.Struct, gc=False):
-    """The least that tells what an object is, for those that can't be decoded whole."""
+    """The metadata needed to identify an object that can't be decoded."""
 
     apiVersion: str | None = None  # noqa: N815 - a name on the wire
     kind: str | None = None
@@ -64,7 +63,7 @@ _RAW_LIST: msgspec.json.Decoder[ObjectList[msgspec.Raw]] = msgspec.json.Decoder(
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """Which object, in which version."""
+    """Key and resourceVersion of an object."""
 
     key: ObjectKey
     resource_version: str
@@ -123,7 +122,7 @@ class Codec(Generic[T]):
         return self._settled(obj)
 
     def decode_answer(self, response: Response) -> T:
-        """The object in a successful answer; raises `ApiError` when something else is in it."""
+        """The object in a successful answer; raises `ApiError` for anything else."""
         body = response.body
         try:
             obj = self._one.decode(body)
@@ -136,7 +135,7 @@ class Codec(Generic[T]):
         return self._settled(obj)
 
     def _decode_odd_answer(self, response: Response) -> T:
-        """The slow way: nulls, a Status instead of an object, another kind, or garbage."""
+        """The slow path: nulls, a Status instead of an object, another kind, or garbage."""
         body, wanted = response.body, self.resource.kind
         try:
             head = _HEAD.decode(body)
@@ -152,7 +151,7 @@ class Codec(Generic[T]):
             raise unexpected(response, f"{wanted} {identify_raw(body).key}: {error}") from error
 
     def decode_list(self, response: Response) -> tuple[ObjectList[T], list[ObjectKey]]:
-        """The items of a list, and the keys of those that had to be left out; raises if the answer is no list."""
+        """The items of a list, and the keys of malformed ones; raises if the answer is no list."""
         with gc_paused():
             try:
                 page = self._many.decode(response.body)
@@ -219,7 +218,7 @@ def codec_of(kind: Kind[T]) -> Codec[T]:
 
 
 def codec_of_object(obj: T) -> Codec[T]:
-    """The codec for an object in hand: by its type, or, for a dict, by the apiVersion and kind it states."""
+    """The codec for an object: by its type, or for a dict by its apiVersion and kind."""
     if not isinstance(obj, dict):
         return codec_of(type(obj))
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
@@ -240,7 +239,7 @@ def metadata_of(kind: Kind[Any]) -> Resource[PartialObjectMetadata]:
 
 
 def check_verdict(response: Response) -> None:
-    """For answers whose content is of no interest: raises if it is a Status that tells of a failure."""
+    """For answers whose content doesn't matter: raises if it is a Status of a failure."""
     if response.status == 204:
         return
     try:
@@ -273,7 +272,7 @@ def strip_nulls(document: Any) -> Any:
 
 
 class _GcPause:
-    """Counts who has the cyclic garbage collector paused: blocks nest, and run in several threads at once."""
+    """Counts the blocks that keep the cyclic garbage collector paused: they nest, and run in several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -298,9 +297,10 @@ _gc_pause = _GcPause()
 
 
 def gc_paused() -> AbstractContextManager[None]:
-    """No cyclic garbage collection inside: while many objects are made and none dies, it would be most of the cost.
+    """Pauses the cyclic garbage collector within the block: while many objects are created and none dies, it would be
+    most of the cost.
 
-    What isn't part of a cycle is freed all the same. The collector belongs to the process: it is paused for every
-    thread, until the last block that paused it ends.
+    Reference counting still frees objects without cycles. The collector is global: it is paused for all threads until
+    the last block ends.
     """
     return _gc_pause

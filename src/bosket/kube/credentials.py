@@ -1,7 +1,7 @@
-"""Who the client says it is: fixed credentials, a token file that is rotated, an exec plugin.
+"""Credentials of the client: fixed ones, a rotated token file, an exec plugin.
 
-`bosket.kube.kubeconfig` makes a source, `bosket.kube.http` asks it before each request and tells it when the server
-answered 401. A source hands out what it has as long as that is good, so asking costs nothing most of the time.
+`bosket.kube.kubeconfig` creates a source; `bosket.kube.http` asks it before each request, and after a 401. A source
+caches its credential, so asking usually costs nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What proves who is asking: a header, a certificate, both, or neither (anonymous)."""
+    """A header, a client certificate, both, or neither (anonymous)."""
 
     authorization: str | None = field(default=None, repr=False)
     certificate: Certificate | None = None
@@ -49,18 +49,18 @@ def basic(username: str, password: str) -> str:
 
 
 class CredentialSource(Protocol):
-    """Hands out credentials. Methods may be called concurrently."""
+    """Provides credentials. Methods may be called concurrently."""
 
     async def current(self) -> Credential: ...
 
     async def after_refusal(self, refused: Credential) -> Credential | None:
-        """A credential to try instead of one that the server refused, or None if there is no other."""
+        """Another credential after the server refused one; None if there is no other."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedCredential:
-    """One that never changes."""
+    """A credential that never changes."""
 
     credential: Credential = Credential()
 
@@ -72,7 +72,7 @@ class FixedCredential:
 
 
 class TokenFile:
-    """A file with a bearer token that somebody else renews, as the kubelet does for a pod's service account."""
+    """A file with a bearer token that the kubelet renews."""
 
     #: The kubelet renews a token long before it expires; reading once a minute is often enough.
     READ_EVERY_SECONDS = 60.0
@@ -100,7 +100,7 @@ class TokenFile:
             token = self._path.read_text().strip()
         except OSError as error:
             if self._cached is not None:
-                return self._cached  # The last one read may still be good; if not, the server says so.
+                return self._cached  # Keep the last token: if it is no longer valid, the server answers 401.
             raise ConfigError(f"{self._path}: can't read the token: {error.strerror or error}") from error
         if not token:
             raise ConfigError(f"{self._path}: holds no token")
@@ -123,7 +123,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """A plugin as a kubeconfig describes it; `where` names file and user for error messages."""
+    """An exec plugin as in the kubeconfig; `where` names file and user for error messages."""
 
     where: str
     command: str
@@ -139,9 +139,9 @@ class ExecCommand:
 class ExecPlugin:
     """Runs a program that prints an ExecCredential; runs it again when that expires or is refused."""
 
-    #: A credential that expires within this time counts as expired: requests take their time.
+    #: A credential counts as expired so long before its expiry, because a request takes time.
     EXPIRY_MARGIN_SECONDS = 10.0
-    #: Refusals sooner than this after a run don't start another: the fault is elsewhere.
+    #: A refusal sooner than this after a run doesn't start another run: a new credential would be refused, too.
     RUN_AT_MOST_EVERY_SECONDS = 5.0
 
     def __init__(
@@ -166,7 +166,7 @@ class ExecPlugin:
 
     async def after_refusal(self, refused: Credential) -> Credential | None:
         async with self._running:
-            # Of many requests that were refused together, the first runs the plugin and the others take its result.
+            # Of many requests refused at once, the first runs the plugin and the others use its result.
             if self._cached == refused and self._now() - self._ran_at >= self.RUN_AT_MOST_EVERY_SECONDS:
                 self._cached = await self._run()
             return self._cached if self._cached != refused else None

@@ -1,8 +1,9 @@
-"""A transport that speaks `resource.k8s.io/v1` with API servers that have only its betas (Kubernetes 1.32, 1.33).
+"""DeviceVersions: a transport that speaks `resource.k8s.io/v1` with API servers that only have its betas (Kubernetes
+1.32, 1.33).
 
-Clients and informers know the kinds of dynamic resource allocation as v1 alone. Which version a server has is asked of
-its discovery, once; requests go to that version, and objects are translated on the way. `v1beta2` has v1's shape under
-another name. In `v1beta1` a request for devices has no `exactly` around it, and a device's properties are in `basic`.
+Clients and informers know the kinds of dynamic resource allocation in v1 only. Discovery says, once, which version the
+server has; requests go to that version, and objects are translated. `v1beta2` has the shape of v1. In `v1beta1` a
+device request has no `exactly` around it, and a device's properties are in `basic`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def spoken_versions(resource: AnyResource) -> tuple[str, ...]:
 
 
 class DeviceVersions:
-    """Passes requests on; those about devices in the version that the server has."""
+    """Passes requests on; requests about devices in the version that the server has."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
@@ -45,7 +46,7 @@ class DeviceVersions:
             return await self._inner.request(request)
         response = await self._inner.request(_towards(request, version))
         if response.status == _NOT_FOUND:
-            self._version = ""  # the object isn't there, or the server was upgraded and has another version now
+            self._version = ""  # the object doesn't exist, or the server was upgraded and serves another version now
         if version == "v1beta2" or response.status >= 300:
             return response
         return msgspec.structs.replace(response, body=_translated(response.body, _answer))

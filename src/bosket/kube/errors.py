@@ -43,22 +43,22 @@ class MissingKubeconfig(ConfigError):
 
 
 class TransportError(KubeError):
-    """No answer arrived. `maybe_carried_out` is False only when the request certainly never left.
+    """No answer arrived. `maybe_carried_out` is False only if the request certainly never left.
 
-    `why` says in words why not, for messages that name no request.
+    `why` is the cause in words, and `server` the address, for messages that don't name the request.
     """
 
-    def __init__(self, message: str, *, maybe_carried_out: bool = True, why: str = "") -> None:
+    def __init__(self, message: str, *, maybe_carried_out: bool = True, why: str = "", server: str = "") -> None:
         super().__init__(message)
         self.maybe_carried_out = maybe_carried_out
-        self.why = why or message
+        self.why, self.server = why or message, server
 
 
 _ERROR_NUMBER = re.compile(r"\[Errno (-?\d+)\]")
 
 
 def failure_in_words(error: BaseException) -> str:
-    """Why there is no connection, as people say it: the system's sentence, and not an error number."""
+    """The cause of a failed connection as a sentence, without error numbers."""
     error = getattr(error, "os_error", error)  # where aiohttp has wrapped it
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate isn't trusted ({error.verify_message})"
@@ -180,7 +180,7 @@ _BY_CODE: dict[int, tuple[type[ApiError], str]] = {
 
 
 def api_error(status: Status) -> ApiError:
-    """The error of the tree that fits `status`: by its reason, else by its code."""
+    """The exception for `status`: by its reason, else by its code."""
     by_reason = _BY_REASON.get(status.reason)
     if by_reason is not None:
         return by_reason(status)
@@ -194,7 +194,7 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 def error_from_answer(code: int, body: bytes) -> ApiError:
-    """The error that an answer of status `code` stands for, whether or not its body is a Status."""
+    """The exception for an answer with status `code`, whether or not its body is a Status."""
     try:
         status = _STATUS.decode(body)
     except msgspec.MsgspecError:

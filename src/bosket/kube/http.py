@@ -1,8 +1,8 @@
-"""The network transport: HTTP over TLS.
+"""HttpTransport: HTTP over TLS.
 
-Connections for requests are kept and used again; a watch has one of its own, so that many watches never leave a write
-waiting. Made by `bosket.kube.kubeconfig.connect`; connections open on first use, inside the event loop. A server behind
-a proxy is reached with aiohttp (`proxied_http`), any other one directly (`http_connection`), which costs less.
+Connections for requests are pooled. A watch has a connection of its own, so that many watches never delay a write.
+Created by `bosket.kube.kubeconfig.connect`; connections open on first use, inside the event loop. A server behind a
+proxy is reached with aiohttp (`proxied_http`), any other directly (`http_connection`), which costs less.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CLOSING_ROUNDS: Final = 5
 #: Characters that may stand in a path as they are, beside letters and digits.
 _PATH_SAFE: Final = "/:@!$&'()*+,;=~-._"
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9/:@!$&'()*+,;=~._-]*")
-#: What can't be in a header, or would end it.
+#: Characters that can't be in a header: they would end it and start another.
 _NO_HEADER: Final = re.compile(r"[\r\n\0]")
 #: Methods that may be sent again on a new connection when the server closed the old one without an answer.
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 
 
 class HttpTransport:
-    """Carries requests to one server. Sends a request a second time only when the first was refused with 401."""
+    """Carries requests to one server. Repeats a request only after a 401."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class HttpTransport:
         idle_limit_seconds: float = 180.0,
         connection_limit: int = 64,
     ) -> None:
-        """`idle_limit_seconds`: a watch on which nothing arrives for so long, not even a bookmark, counts as dead."""
+        """`idle_limit_seconds`: a watch without any data for so long, not even a bookmark, counts as broken."""
         self._config = config
         self._timeout_seconds = timeout_seconds
         self._limits = Limits(connect_timeout_seconds, idle_limit_seconds, connection_limit)
@@ -77,7 +77,7 @@ class HttpTransport:
         for carrier in open_ones:
             if carrier is not None:
                 await carrier.aclose()
-        # What was being connected when its request was cancelled closes in the loop's next rounds, if it has any.
+        # A connection whose request was cancelled closes in the next rounds of the event loop, if it gets any.
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)
 
@@ -88,7 +88,7 @@ class HttpTransport:
             head, body = await carrier.ask(self._outgoing(credential, request), total)
         # ValueError: of an address or a header that can't be one, as a kubeconfig may have it.
         except (TimeoutError, OSError, ValueError) as error:
-            raise _transport_error(request, error) from error
+            raise _transport_error(request, error, self._config.server) from error
         return Response(head.status, head.headers, body)
 
     async def _open_as(self, credential: Credential, request: Request) -> _HttpStream:
@@ -96,7 +96,7 @@ class HttpTransport:
             carrier = await self._carrier_for(credential)
             return _HttpStream(request, await carrier.open(self._outgoing(credential, request)))
         except (TimeoutError, OSError, ValueError) as error:
-            raise _transport_error(request, error) from error
+            raise _transport_error(request, error, self._config.server) from error
 
     def _outgoing(self, credential: Credential, request: Request) -> Outgoing:
         # Of names that differ in their case alone, the last one counts.
@@ -115,7 +115,7 @@ class HttpTransport:
             return carrier
         context = _tls_context(self._config, credential.certificate)
         fresh = self._carrier = self._make_carrier(credential.certificate, context)
-        # The replaced ones may be in use for some more minutes. By the next renewal they are not.
+        # Old connections may be in use for some minutes, so they are closed at the renewal after this one.
         longest_retired, self._retired = self._retired, carrier
         if longest_retired is not None:
             await longest_retired.aclose()
@@ -159,7 +159,7 @@ class _DirectCarrier:
                 try:
                     return await self._ask_on(kept, content, timeout_seconds)
                 except OSError:
-                    # The server may have closed it in the moment of the request.
+                    # The server may have closed the idle connection while the request was being sent.
                     if kept.has_answered or request.method not in _REPEATABLE:
                         raise
             return await self._ask_on(await self._connect(), content, timeout_seconds)
@@ -208,7 +208,7 @@ class _DirectCarrier:
         return made
 
     def _forget(self, connection: Connection) -> None:
-        # No polite end of TLS, for which the server may take longer than the event loop lives.
+        # Abort instead of a TLS shutdown, which may outlive the event loop.
         connection.transport.abort()
         self._open.discard(connection)
 
@@ -270,13 +270,13 @@ class _HttpStream:
         await self._answer.close()
 
 
-def _transport_error(request: Request, error: Exception) -> TransportError:
+def _transport_error(request: Request, error: Exception, server: str = "") -> TransportError:
     never_left = isinstance(error, NeverSent | ValueError)
     what = failure_in_words(error)
     if isinstance(error, TimeoutError):
         what = f"timed out ({what})"
     message = f"{request.method} {request.path}: no answer: {what}"
-    return TransportError(message, maybe_carried_out=not never_left, why=what)
+    return TransportError(message, maybe_carried_out=not never_left, why=what, server=server)
 
 
 def _tls_context(config: ClusterConfig, certificate: Certificate | None) -> ssl.SSLContext:

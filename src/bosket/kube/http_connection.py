@@ -1,10 +1,10 @@
-"""HTTP/1.1 over one connection, with no more than an API server needs: requests in bytes, answers as they arrive.
+"""Connection: HTTP/1.1 over one connection, with only what an API server needs.
 
-`bosket.kube.http` keeps connections and sends requests through them. A general client builds a dozen objects for each
-request and wakes a task for each piece of a watch; where a service sends hundreds of requests and reads thousands of
-watch events a second, that was most of its CPU time. Here an answer that comes in one piece is parsed in one call.
+`bosket.kube.http` pools connections and sends requests through them. A general client builds a dozen objects per
+request and wakes a task for each chunk of a watch; in a service with hundreds of requests and thousands of watch events
+a second, that was most of its CPU time. Here an answer that arrives in one piece is parsed in one call.
 
-A connection carries one exchange at a time. What goes wrong is raised as `OSError` or `TimeoutError`.
+A connection carries one exchange at a time. Failures are raised as `OSError` or `TimeoutError`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import zlib
 from collections.abc import Callable
 from typing import Final, NamedTuple, cast
 
-#: What an answer's head, a line with a chunk's size, or its trailers may have.
+#: The maximum size of a head, of a chunk-size line, and of trailers.
 _LONGEST_HEAD: Final = 256 * 1024
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class Broken(OSError):
-    """The connection ended, or what arrived on it isn't HTTP."""
+    """The connection ended, or the data isn't HTTP."""
 
 
 class Head(NamedTuple):
@@ -39,7 +39,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport
         self.is_closed = False
-        #: Whether any byte of the answer that is waited for has arrived.
+        #: whether any byte of the expected answer has arrived
         self.has_answered = False
         self._waiter: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         self._start()
 
     def _start(self) -> None:
-        """Before an exchange."""
+        """Resets the state before an exchange."""
         self.head: Head | None = None
         self.has_answered = False
         self._unparsed = b""
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
         try:
             await waiter
         except BaseException:
-            self.transport.abort()  # the rest of the answer would be taken for the next one
+            self.transport.abort()  # otherwise the rest of the answer would be parsed as the next one
             raise
         finally:
             self._waiter = None
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another request may be sent: the last answer is complete, and the server keeps the connection."""
+        """Whether another request may be sent: the last answer is complete and the server keeps the connection open."""
         return self._is_complete and not self.is_closed and self.head is not None and not self.head.is_last
 
     # --- the event loop's side
@@ -138,11 +138,11 @@ class Connection(asyncio.Protocol):
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Wakes the caller, if there is something for it."""
+        """Wakes the caller if there is data for it."""
         if self._is_complete:
             self._wake()
         elif self._streams and (self._body or (self._opens and self.head is not None)):
-            # The reader asks for more; until then nothing piles up here.
+            # Back-pressure: the reader resumes when it wants more.
             self.transport.pause_reading()
             self._wake()
 
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
             self._add(data)
 
     def _decode_size(self, data: bytes) -> None:
-        """Chunks, as many as there are; `_left` is 0 here: the next one begins with its size."""
+        """Decodes complete chunks; `_left` is 0 here, so data begins with a chunk size."""
         position = 0
         while True:
             end = data.find(b"\r\n", position)

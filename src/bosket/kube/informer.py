@@ -1,7 +1,8 @@
-"""Informers: what a service knows of the cluster, kept up to date by list and watch.
+"""Informers: stores of the cluster's objects, kept up to date by list and watch.
 
-A service asks the shared `Informers` for the kinds it needs, reads their stores and subscribes to changes. Handlers are
-synchronous and quick (they put keys on work queues); one that raises is logged and disturbs nobody.
+A service asks the shared `Informers` for the kinds that it needs, reads their stores and subscribes to changes.
+Handlers are synchronous and fast (they put keys on work queues); a handler that raises is logged and does not affect
+others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Change", "Informer", "InformerBranch", "Informers", "LeanKind", "Sto
 
 
 class Informer(Generic[T]):
-    """One kind, mirrored. Does nothing until somebody runs it."""
+    """One kind, mirrored. Does nothing until `run` is called."""
 
     def __init__(
         self,
@@ -39,7 +40,8 @@ class Informer(Generic[T]):
         transform: Callable[[T], T] | None = None,
         optional: bool = False,
     ) -> None:
-        """`transform` sees each object before the store does, and may make it smaller; `optional`: as `Reflector`."""
+        """`transform` is called on each object before it is stored, and may shrink it; `optional`: as in
+        `Reflector`."""
         self.store: Store[T] = Store(codec_of(kind).resource.kind, indexes, transform)
         self._synced = asyncio.Event()
         self._reflector = Reflector(
@@ -54,7 +56,8 @@ class Informer(Generic[T]):
         )
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> None:
-        """Calls `handler` for every object there is and for every change to come, deletions in a gap included."""
+        """Calls `handler` for every existing object and for every later change, including deletions during a gap of the
+        watch."""
         self.store.subscribe(handler)
 
     def add_index(self, index: str, function: IndexFunction[T]) -> None:
@@ -78,7 +81,7 @@ class Informer(Generic[T]):
         self.store.begin_listing()
 
     def listed(self, page: Page[T]) -> Generator[None]:
-        # An object that became malformed stays as it was last known: it is there, and may hold resources.
+        # An object that became malformed keeps its last good version: it still exists and may hold resources.
         yield from self.store.replacing(page.items, page.resource_version, keep=page.left_out)
         self._synced.set()
 
@@ -92,7 +95,7 @@ class Informer(Generic[T]):
 
 
 def without_managed_fields(obj: T) -> T:
-    """The object without the records of server-side apply: half of its size, and nobody here reads them."""
+    """The object without managedFields: half of its size, and nobody here reads them."""
     anything: Any = obj
     if isinstance(anything, dict):
         meta = anything.get("metadata") or {}
@@ -107,10 +110,10 @@ def without_managed_fields(obj: T) -> T:
 
 
 class LeanKind(NamedTuple, Generic[T]):
-    """As much of a kind as a reader needs: a Resource whose Struct knows less (`bosket.api.lean`)."""
+    """A Resource with a Struct that decodes fewer fields (`bosket.api.lean`)."""
 
     resource: Resource[T]
-    #: Sees each object before the store does, when nobody else has it yet.
+    #: Called on each object before it is stored; may change it in place.
     transform: Callable[[T], T] | None = None
 
 
@@ -124,7 +127,7 @@ class _Selection(NamedTuple):
 
 
 class Informers:
-    """The informers of one process, each shared by all who ask for the same kind and selection."""
+    """The informers of one process, shared by all callers with the same kind and selection."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -141,10 +144,10 @@ class Informers:
         optional: bool = False,
         lean: LeanKind[T] | None = None,
     ) -> Informer[T]:
-        """The informer for a kind. It runs as soon as `run` does; at once, if that is running.
+        """The informer for a kind; runs when `run` does.
 
-        Of a kind that is `optional` to the first who asks, there are no objects while the server doesn't know it.
-        `lean` is enough for who asks: whole objects are taken only where somebody else has asked for them already.
+        `optional` (decided by the first caller): the server may not know the kind, and the store is empty then. `lean`:
+        fewer fields suffice for this caller; whole objects are kept if another caller needs them.
         """
         selection = _Selection(codec_of(kind).resource, namespace, labels, fields)
         transform: Callable[[Any], Any] | None = without_managed_fields
@@ -197,7 +200,7 @@ class Informers:
 
 
 class _Attached(Informer[T]):
-    """An informer of others', with subscriptions of its own."""
+    """An informer of the trunk, with subscriptions of its own."""
 
     def __init__(self, inner: Informer[T]) -> None:
         self._inner = inner
@@ -224,9 +227,9 @@ class _Attached(Informer[T]):
 
 
 class InformerBranch(Informers):
-    """The informers of a process as one of its services has them, which may end before the process does.
+    """The informers of a process as seen by one of its services, which may end before the process does.
 
-    Watches and stores are those of `trunk`, which runs them; `detach` ends the subscriptions that were made here.
+    Watches and stores are those of `trunk`, which runs them; `detach` ends the subscriptions made here.
     """
 
     def __init__(self, client: Client, trunk: Informers) -> None:
@@ -248,7 +251,7 @@ class InformerBranch(Informers):
         return cast("Informer[T]", self._attached.setdefault(id(inner), _Attached(inner)))
 
     def detach(self) -> None:
-        """Nothing that subscribed here hears of changes any more."""
+        """Ends all subscriptions made through this branch."""
         for each in self._attached.values():
             each.detach()
 

@@ -24,14 +24,14 @@ _VERSION_PATH = "/metadata/resourceVersion"
 
 
 class Modification(NamedTuple):
-    """A patch: merge patch if `content` is a dict, JSON patch if it is a list."""
+    """A patch: a merge patch if `content` is a dict, a JSON patch if it is a list."""
 
     content: dict[str, Any] | list[Operation]
-    #: The JSON patch adds a map where the server may have one with members unknown here: see `with_document`.
+    #: The JSON patch adds a map that the server may already have with unknown members: see `with_document`.
     needs_document: bool = False
 
     def with_document(self, document: dict[str, Any]) -> Modification:
-        """The same patch, made for the document that the server holds in this version."""
+        """The same patch, computed against the server's document of this version."""
         assert isinstance(self.content, list)
         grafted: list[Operation] = []
         for operation in self.content:

@@ -1,8 +1,8 @@
-"""Differences between JSON documents, and how they are applied: JSON Patch (RFC 6902) and Merge Patch (RFC 7386).
+"""Differences between JSON documents and their application: JSON Patch (RFC 6902) and Merge Patch (RFC 7386).
 
-The client makes patches with these functions and the embedded server applies them. Documents are what a JSON parser
-gives: dict, list, str, int, float, bool, None; what is compared may have tuples for lists, as Structs do. Nothing here
-changes its arguments; results share what did not change.
+The client computes patches with these functions, and the embedded server applies them. Documents are the result of a
+JSON parser; compared values may have tuples for lists, as Structs do. Arguments are never changed; results share
+unchanged parts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 Json = Any
 Operation = dict[str, Any]
 
-#: What `copy` operations of one patch may copy in all, as in kube-apiserver.
+#: The maximum size of all copies of one patch, as in kube-apiserver.
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-#: How often insertions and removals of one patch may move elements of lists to the next place, in all: a second's work.
+#: The maximum number of list elements that insertions and removals of one patch may shift: a second of work.
 MAX_SHIFTED = 1_000_000_000
 _MAX_DIGITS = 20
 _LISTS = (list, tuple)
 _SCALARS = (str, int)
-#: Fields by which Kubernetes tells the elements of a list apart, the most telling first.
+#: Fields that identify list elements in Kubernetes, the most specific first.
 _IDENTITIES = ("uid", "name", "type", "key", "containerPort", "mountPath", "devicePath", "ip", "topologyKey")
 
 
@@ -31,7 +31,7 @@ class PatchError(ValueError):
 
 
 class PatchTooLarge(PatchError):
-    """Copies upon copies: few operations that would make a document of any size."""
+    """The copies of a small patch would make a huge document."""
 
 
 class PatchTestError(PatchError):
@@ -39,7 +39,7 @@ class PatchTestError(PatchError):
 
 
 def equal(left: Json, right: Json) -> bool:
-    """Equality as JSON has it: unlike Python's, `true` is not 1."""
+    """JSON equality: unlike in Python, `true` is not 1."""
     if left is right:
         return True
     if isinstance(left, dict):
@@ -61,7 +61,7 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def hash_key(value: Json) -> Hashable:
-    """What stands for a JSON value in sets and as a key of dicts: equal values have equal ones."""
+    """A hashable key for a JSON value: equal values have equal keys."""
     return _encode_sorted(value) if isinstance(value, dict | list) else value
 
 
@@ -71,8 +71,8 @@ def hash_key(value: Json) -> Hashable:
 def json_patch(before: Json, after: Json) -> list[Operation]:
     """The operations that turn `before` into `after`.
 
-    Descends into maps, and into lists whose elements have an identity (a name, a type…), so that what `before` and
-    `after` don't show (unknown fields in the server's document) is left alone wherever its parent goes on existing.
+    Descends into maps, and into lists whose elements have an identity (a name, a type…), so that fields of the server's
+    document that neither argument shows survive.
     """
     operations: list[Operation] = []
     _diff("", before, after, operations)
@@ -167,7 +167,7 @@ def _diff_by_identity(
 
 
 class _Waiting:
-    """Old elements that haven't got their new place: a tree of counts (Fenwick's) over their old order."""
+    """Old elements that aren't at their new index yet: a Fenwick tree of counts over their old order."""
 
     def __init__(self, elements: list[Json], field: str) -> None:
         self._elements = elements
@@ -214,8 +214,8 @@ def resolve(document: Json, pointer: str) -> Json:
 
 
 class _Patching:
-    """A document on its way through a patch. Maps and lists are copied before they are first changed, and then are its
-    own: ten thousand operations on one list copy it once."""
+    """A document while a patch is applied. Maps and lists are copied before their first change and then owned: ten
+    thousand operations on one list copy it once."""
 
     def __init__(self, document: Json) -> None:
         self.document = document

@@ -1,4 +1,4 @@
-"""What requests are made of, before they are sent: paths, queries and bodies. Pure; called by `client`."""
+"""Paths, queries and bodies of requests. Pure; called by `client`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Query = tuple[tuple[str, str], ...]
 
 
 def object_path(codec: Codec[Any], namespace: str | None, name: str | None, subresource: str | None = None) -> str:
-    """The path of one object, or of the collection where one is created; refuses what would reach something else."""
+    """The path of an object or of its collection; refuses names that would change the path."""
     resource = codec.resource
     if resource.namespaced and not namespace:
         raise ValueError(f"{resource.kind} {name or ''} needs a namespace")
@@ -30,7 +30,7 @@ def object_path(codec: Codec[Any], namespace: str | None, name: str | None, subr
 
 
 def accepted(codec: Codec[Any], form: str) -> Mapping[str, str]:
-    """The header that asks for `form` instead of whole objects, where metadata is all that would be decoded."""
+    """The Accept header; asks for metadata only where only metadata would be decoded."""
     if codec.resource.struct is not PartialObjectMetadata:
         return {}
     return {"Accept": f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"}

@@ -1,7 +1,7 @@
-"""Keeps a sink true to what the server has: list, then watch, for ever.
+"""Reflector: keeps a sink up to date with the server: list, then watch, for ever.
 
-The reflector alone owns resourceVersions, bookmarks, 410 and back-off. Its sink (an informer) gets whole lists and
-single events. Whatever the server or the network does, it is asked again, but never in a tight loop.
+The reflector alone handles resourceVersions, bookmarks, 410 Gone and back-off. Its sink (an informer) receives whole
+lists and single events. Whatever the server or the network does, the reflector tries again, but never in a tight loop.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ log = logging.getLogger(__name__)
 #: Registered nowhere: whoever exports metrics registers it.
 RELISTS = Counter("bosket_reflector_lists", "Lists that a reflector asked for", ["kind"], registry=None)
 
-#: A watch that ends sooner than this is suspicious: the second in a row waits.
+#: A watch that ends sooner than this is suspicious: after a second one in a row the reflector waits.
 SHORTEST_WATCH_SECONDS = 1.0
 _BASE_SECONDS = 0.5
 _LIMIT_SECONDS = 30.0
-#: After so many events of a watch others have a turn: a few milliseconds.
+#: Watch events between two yields to the event loop: a few milliseconds.
 _EVENTS_AT_ONCE = 32
-#: How often a kind is asked for that the server doesn't know.
+#: Seconds between attempts at a kind that the server doesn't serve.
 _UNSERVED_SECONDS = 15.0
 
 
 class Sink(Protocol[T]):
-    """Who gets what the reflector learns. Must not raise."""
+    """The receiver of lists and events. Must not raise."""
 
     def begin_listing(self) -> None: ...
 
     def listed(self, page: Page[T]) -> Generator[None]:
-        """A whole list, taken in bit by bit; others have a turn in between."""
+        """Receives a whole list, object by object; the event loop runs in between."""
         ...
 
     def happened(self, event: WatchEvent[T]) -> None:
-        """An event; of a malformed object (`event.object` None) too, so that at least its deletion is noticed."""
+        """Receives an event; also of a malformed object (`event.object` None), so that its deletion is noticed."""
         ...
 
 
@@ -66,8 +66,8 @@ class Reflector(Generic[T]):
         optional: bool = False,
         transform: Callable[[T], T] | None = None,
     ) -> None:
-        """`optional`: the server may not know the kind, now or for ever; then there are no objects of it. `transform`
-        sees each object of a list as soon as it is there; that of an event is the sink's own business."""
+        """`optional`: the server may not serve the kind; there are no objects then. `transform` is called on each
+        object of a list on arrival; events are transformed by the sink."""
         self._client = client
         self._transform = transform
         self._kind = kind
@@ -78,9 +78,9 @@ class Reflector(Generic[T]):
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
-        #: Where the watch goes on; None: list first.
+        #: the resourceVersion to watch from; None: list first
         self._version: str | None = None
-        #: Failures since the watch last made progress.
+        #: failures since the last progress of the watch
         self._failures = 0
         self._short_watches = 0
 
@@ -99,7 +99,7 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 await self._recover(error)
             except Exception:
-                # Nothing that happens here may leave the services blind.
+                # Whatever is raised, the loop must go on: a dead reflector would leave the services with stale stores.
                 log.exception("reflecting %s failed; starting over", self._name)
                 self._version = None
                 await self._back_off()
@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
             resource_version=self._version,
             labels=self._labels,
             fields=self._fields,
-            # Spread, so that the watches of a service don't all come back in one moment.
+            # Jitter, so that the watches of a service don't all reconnect at the same moment.
             timeout_seconds=random.randint(300, 600),  # noqa: S311 - not a secret
         )
         try:
@@ -135,7 +135,7 @@ class Reflector(Generic[T]):
                 async for event in events:
                     self._take(event)
                     taken += 1
-                    # While more is there to be read than is taken in, the stream itself never waits.
+                    # A stream with buffered data never awaits, so the loop is given a turn explicitly.
                     if taken % _EVENTS_AT_ONCE == 0:
                         await asyncio.sleep(0)
         finally:
@@ -167,7 +167,8 @@ class Reflector(Generic[T]):
         if isinstance(error, Gone):
             log.info("watch of %s: the version is too old, listing again", self._name)
             self._version = None
-            # Once that is the normal course of things. Again without a single event in between, it is not.
+            # A 410 once is normal (the version became too old). Again without any event in between, it is not: back
+            # off.
             if self._failures == 0:
                 self._failures = 1
                 return
@@ -177,7 +178,7 @@ class Reflector(Generic[T]):
         await self._back_off(error.details.retryAfterSeconds if isinstance(error, ApiError) else 0.0)
 
     async def _back_off(self, asked_for_seconds: float = 0.0) -> None:
-        """Waits between half of and the whole delay, which doubles: jitter, but never no pause at all."""
+        """Sleeps between half of and the full delay, which doubles: jitter without ever being zero."""
         delay = min(_LIMIT_SECONDS, _BASE_SECONDS * 2.0 ** min(self._failures, 16))
         self._failures += 1
         pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - as above

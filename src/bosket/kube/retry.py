@@ -1,8 +1,7 @@
-"""When a request is sent again, and after how long.
+"""Retry rules: when a request is sent again, and after how long.
 
-Called by the client for every request that didn't succeed. The rule: repeat what was certainly not carried out, and
-what does no harm when it is carried out twice. A 409 is an answer that the caller has to think about, and so is a 429
-that a disruption budget gave.
+Called by the client for every failed request. Repeated is what was certainly not carried out, and what does no harm
+when it is carried out twice. Not repeated: a 409, which the caller must handle, and a 429 by a disruption budget.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from bosket.kube.transport import Response
 
 
 class Sleeper(Protocol):
-    """What this layer needs of a clock. `bosket.runtime.clock.Clock` is one."""
+    """The part of a clock that this layer needs. `bosket.runtime.clock.Clock` has it."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -43,14 +42,14 @@ class RetryPolicy:
     attempts: int = 5
     base_seconds: float = 0.2
     limit_seconds: float = 10.0
-    #: A server that asks for a longer pause than this gets no second request; the caller gets the error at once.
+    #: With a longer Retry-After than this the caller gets the error at once.
     longest_retry_after_seconds: float = 60.0
 
     def delay_after_answer(self, response: Response, attempt: int, *, idempotent: bool) -> float | None:
-        """Seconds until the request may be sent again, or None when the answer stands. `attempt` counts from 0."""
+        """Seconds until a retry, or None for no retry. `attempt` counts from 0."""
         if attempt + 1 >= self.attempts:
             return None
-        # 429 and 503 refuse before anything was done; 500 and 504 may come after the fact.
+        # 429 and 503 are sent before anything was done; 500 and 504 may come after the write.
         refused = response.status in (429, 503)
         if not refused and not (idempotent and response.status in (500, 504)):
             return None
@@ -60,11 +59,11 @@ class RetryPolicy:
         asked_for = retry_after_seconds(response.headers)
         if asked_for is None:
             return back_off
-        # The jitter stays on top, so that clients told the same number don't come back as one.
+        # Jitter is added to Retry-After, so that clients with the same number don't retry at the same moment.
         return asked_for + back_off if asked_for <= self.longest_retry_after_seconds else None
 
     def delay_after_failure(self, error: TransportError, attempt: int, *, idempotent: bool) -> float | None:
-        """The same for a request that got no answer."""
+        """The same for a request without an answer."""
         if attempt + 1 >= self.attempts or (error.maybe_carried_out and not idempotent):
             return None
         return full_jitter(attempt, base_seconds=self.base_seconds, limit_seconds=self.limit_seconds)

@@ -79,13 +79,13 @@ class Selector(NamedTuple):
 
 
 class Matcher:
-    """A selector made ready to be asked about many objects: what each costs follows its labels, not the selector."""
+    """A selector prepared for matching many objects: the cost depends on an object's labels, not on the selector."""
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
         sizes = (len(selector.requirements), *(len(each.values) for each in selector.requirements))
         self._few = max(sizes) <= _FEW
-        #: the keys that must be there, those that must not, and what else is required of the values by key
+        #: required keys, forbidden keys, and conditions on values by key
         self._needed = {each.key for each in selector.requirements if each.operator in ("in", "exists", "gt", "lt")}
         self._forbidden = {each.key for each in selector.requirements if each.operator == "!"}
         self._values: dict[str, list[tuple[Requirement, frozenset[str]]]] = {}
@@ -110,7 +110,7 @@ class Matcher:
         return True
 
 
-#: So few requirements, or values of one, are looked at one by one.
+#: Up to so many requirements, or values, are checked one by one.
 _FEW = 8
 
 EVERYTHING = Selector()
@@ -204,7 +204,7 @@ class FieldSelector(NamedTuple):
         return all((field(each.path) == each.value) != each.negated for each in self.requirements)
 
     def value_of(self, path: str) -> str | None:
-        """The value that `path` must have, if the selector demands one; lets a server go straight to it."""
+        """The value that the selector requires at `path`, if any; lets a server use an index."""
         return next((each.value for each in self.requirements if each.path == path and not each.negated), None)
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
-"""What an informer knows: objects by key, indexes over them, and own writes that the watch has not shown yet.
+"""Store: an informer's objects by key, indexes over them, and own writes that the watch has not shown yet.
 
-The informer feeds it (`begin_listing`, `replace`, `observe`), controllers read it, and whoever wrote an object may lay
-the answer over what was observed (`put`, `discard`), so that the next decision already counts with it. Watches deliver
-changes in the order of their resourceVersions; an own write of version N therefore rules until the watch has reached N,
-and from then on the observed state does, whatever it is.
+The informer feeds the store (`begin_listing`, `replace`, `observe`), controllers read it, and a component that wrote an
+object puts the answer in (`put`, `discard`), so that its next decision already sees it. Watches deliver changes in the
+order of resourceVersions. An own write of version N is therefore shown until the watch has reached N; from then on the
+observed state is shown, whatever it is.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ IndexFunction = Callable[[T], Iterable[str]]
 
 log = logging.getLogger(__name__)
 
-#: After so many objects of a list, and after telling handlers of so many changes, others may have a turn: milliseconds.
+#: Objects of a list, and handler calls, between two yields to the event loop: milliseconds.
 _OBJECTS_AT_ONCE: Final = 5_000
 _CHANGES_AT_ONCE: Final = 50
 
-#: Registered nowhere: whoever exports metrics registers it.
+#: Not registered here: the exporter of metrics registers it.
 HANDLER_ERRORS = Counter(
     "bosket_informer_handler_errors",
     "Handlers, index functions and transformations that raised",
@@ -37,7 +37,7 @@ HANDLER_ERRORS = Counter(
 
 
 class Change(NamedTuple, Generic[T]):
-    """What became of an object. `old` None: it is new; `new` None: it is gone."""
+    """A change of an object. `old` None: created; `new` None: deleted."""
 
     old: T | None
     new: T | None
@@ -48,19 +48,19 @@ Handler = Callable[[Change[T]], None]
 
 @dataclass(slots=True)
 class _OwnWrite(Generic[T]):
-    """A write of our own that lies over the observed state."""
+    """An own write on top of the observed state."""
 
-    #: What the watch has shown of the object meanwhile; it comes to light when the write has been observed.
+    #: the version that the watch shows meanwhile; becomes visible when the watch has reached the write
     observed: T | None
-    #: The version the watch must reach. For a deletion without a version: the version of the deleted object.
+    #: the version that the watch must reach; for a deletion without a version, that of the deleted object
     version: int
     is_deletion: bool
-    #: The listing during which it was laid; a later list is sure to have seen it.
+    #: the number of the listing under way at the write; a later list surely contains it
     listing: int
 
 
 class Store(Generic[T]):
-    """Objects of one kind. Reading is free of charge and always consistent: changes happen between awaits."""
+    """Objects of one kind. Reading never waits and is always consistent: changes happen between awaits."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Store(Generic[T]):
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         transform: Callable[[T], T] | None = None,
     ) -> None:
-        """`name`: the kind, for logs and metrics; `transform`: what is kept of an object."""
+        """`name`: the kind, for logs and metrics; `transform`: reduces an object to what is kept."""
         self._name = name
         self._transform = transform
         self._objects: dict[ObjectKey, T] = {}
@@ -76,7 +76,7 @@ class Store(Generic[T]):
         self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {}
         self._own: dict[ObjectKey, _OwnWrite[T]] = {}
         self._handlers: list[Handler[T]] = []
-        #: Changes that handlers did not get yet: the object as they know it, by key.
+        #: changes for which handlers were not called yet: by key, the object as handlers know it
         self._pending: dict[ObjectKey, T | None] = {}
         self._version = 0
         self._listing = 0
@@ -92,7 +92,7 @@ class Store(Generic[T]):
         return list(self._objects.values())
 
     def by_index(self, index: str, value: str) -> list[T]:
-        """The objects for which the index function gave this value, in no particular order."""
+        """The objects with this value of the index function, in no particular order."""
         return list(self._indexes[index].get(value, {}).values())
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class Store(Generic[T]):
     # --- indexes and handlers
 
     def add_index(self, index: str, function: IndexFunction[T]) -> None:
-        """Adds an index over all present and future objects; the same one again is no fault."""
+        """Adds an index over all present and future objects. Adding the same index twice is allowed."""
         known = self._functions.get(index)
         if known is function:
             return
@@ -119,20 +119,24 @@ class Store(Generic[T]):
             self._add_to_index(entries, function, key, obj)
 
     def subscribe(self, handler: Handler[T]) -> None:
-        """Calls `handler` for every object there is and for every change to come."""
+        """Calls `handler` for every existing object and for every later change."""
         self._handlers.append(handler)
         for obj in self.values():
             self._call(handler, Change(None, obj))
 
     def unsubscribe(self, handler: Handler[T]) -> None:
-        """Tells `handler` nothing more; one that isn't known is no fault."""
+        """Stops calling `handler`. An unknown handler is allowed."""
         if handler in self._handlers:
             self._handlers.remove(handler)
 
     # --- own writes
 
     def put(self, obj: T) -> None:
-        """Lays an object that a write of our own gave back over the observed state, unless that is as new already."""
+        """Puts the answer to an own write on top of the observed state, unless the watch has shown it already.
+
+        Without this a controller would decide on the old object until the watch catches up: create a child twice, or
+        bind a pod twice.
+        """
         identity = identify(obj)
         version = _as_int(identity.resource_version)
         present = self._objects.get(identity.key)
@@ -142,9 +146,9 @@ class Store(Generic[T]):
         self._notify(identity.key, self._set(identity.key, self.kept(obj)))
 
     def discard(self, key: ObjectKey, uid: str | None = None) -> None:
-        """Hides an object that we had deleted, until the watch shows anything newer of it.
+        """Hides an object that this process deleted, until the watch shows something newer.
 
-        With its `uid`, an object that somebody made under the same name meanwhile stays in sight.
+        With `uid`, a successor of the same name stays visible.
         """
         present = self._objects.get(key)
         if present is None or (uid is not None and _uid_of(present) != uid):
@@ -161,20 +165,20 @@ class Store(Generic[T]):
     # --- what the informer feeds
 
     def begin_listing(self) -> None:
-        """Says that a list is about to be asked for; own writes laid from now on may be newer than it."""
+        """Called before a list request: own writes from now on may be newer than the list."""
         self._listing += 1
 
     def replace(self, objects: Iterable[T], resource_version: str, keep: Iterable[ObjectKey] = ()) -> None:
-        """Takes a whole list for the truth; objects that are not in it go, except those under the keys `keep`."""
+        """Replaces the observed state by a list; objects that are missing in the list are deleted, except the keys
+        `keep`."""
         for _ in self.replacing(list(map(self.kept, objects)), resource_version, keep):
             pass
 
     def replacing(self, objects: Iterable[T], resource_version: str, keep: Iterable[ObjectKey] = ()) -> Generator[None]:
-        """The same, bit by bit: whoever goes through it may let others have a turn each time. The objects are as they
-        shall be kept.
+        """The same in slices: the caller lets other tasks run between the steps. `objects` are already transformed.
 
-        Whatever is read meanwhile is the state before the list, or all of the list: none sees half of it. Handlers are
-        called after that, object by object. Changes before an object's turn are combined into one.
+        A reader meanwhile sees the state before the list or all of it. Handlers are called afterwards, object by
+        object. Changes before an object's turn are combined into one.
         """
         listed: dict[ObjectKey, T] = {}
         for number, obj in enumerate(objects, 1):
@@ -204,7 +208,7 @@ class Store(Generic[T]):
             if key in self._objects:
                 listed[key] = self._objects[key]
         pending = self._pending
-        if not self._objects and not self._functions:  # the first list, and perhaps a very long one
+        if not self._objects and not self._functions:  # the first list may be very long
             self._objects.update(listed)
             pending.update(dict.fromkeys(listed.keys() - pending.keys()) if pending else dict.fromkeys(listed))
             return
@@ -216,7 +220,7 @@ class Store(Generic[T]):
                 pending.setdefault(key, old)
 
     def _survives_list(self, write: _OwnWrite[T], listed: T | None) -> bool:
-        """Whether an own write is newer than the list: only one made while the list was under way can be."""
+        """Whether an own write is newer than the list: only if it was made while the list was under way."""
         if write.listing != self._listing:
             return False
         if write.is_deletion:
@@ -224,7 +228,7 @@ class Store(Generic[T]):
         return write.version > self._version
 
     def observe(self, key: ObjectKey, obj: T | None, resource_version: str) -> None:
-        """Takes one event of the watch: the object as it is now, or None when it is gone."""
+        """Takes one event of the watch: the object's new version, or None for a deletion."""
         version = _as_int(resource_version)
         obj = None if obj is None else self.kept(obj)
         write = self._own.get(key)
@@ -238,7 +242,7 @@ class Store(Generic[T]):
         self.reached(resource_version)
 
     def reached(self, resource_version: str) -> None:
-        """Says how far the watch has come; own writes up to there are no longer news."""
+        """The watch has reached this version: own writes up to it are dropped, and the observed state is shown."""
         version = _as_int(resource_version)
         if version is None:
             return
@@ -251,7 +255,7 @@ class Store(Generic[T]):
     # --- keeping it
 
     def kept(self, obj: T) -> T:
-        """What is kept of an object."""
+        """The object reduced to what is kept."""
         if self._transform is None:
             return obj
         try:
@@ -268,7 +272,7 @@ class Store(Generic[T]):
         if obj is None:
             del self._objects[key]
         else:
-            # The object that is there stays if it is the same version: one identity, one notification.
+            # The same version keeps the old object: callers compare by identity, and handlers must not be called twice.
             if old is not None and _same_version(old, obj):
                 return Change(None, None)
             self._objects[key] = obj
@@ -340,7 +344,7 @@ def _uid_of(obj: Any) -> str:
 
 
 def _same_version(old: Any, new: Any) -> bool:
-    # The uid too: a server that lost its data counts its versions from the beginning again.
+    # The uid as well: a server that lost its data starts its versions again from the beginning.
     if not isinstance(new, dict):  # as below, without objects in between: a list has very many
         then, now = old.metadata, new.metadata
         return bool(now.resourceVersion) and then.resourceVersion == now.resourceVersion and then.uid == now.uid

@@ -1,8 +1,8 @@
-"""A transport that sends no more than so many requests a second: what `--qps` and `--burst` of a service mean.
+"""ThrottledTransport: limits the rate of requests: `--qps` and `--burst` of a service.
 
-A token bucket, as client-go's: `burst` requests may go at once, then `qps` of them a second; those beyond wait for
-their turn in the order in which they came. A watch costs one request, when it is opened. Leases aren't counted: a
-leader that had to wait behind its own writes would lose its lease. In Go, too, they have a client of their own.
+A token bucket, as in client-go: `burst` requests go at once, then `qps` of them a second; further requests wait in
+order. A watch costs one request, when it is opened. Leases aren't throttled: a leader that waits behind its own writes
+would lose its lease. In Go they have a client of their own for that reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ThrottledTransport:
         """`qps`: more than 0; `burst`: 1 or more."""
         self._inner, self._clock = inner, clock
         self._interval_seconds = 1.0 / qps
-        #: How far the next free turn may lie in the past: `burst` requests find one at once after a while of rest.
+        #: How far the next slot may lie in the past: after a pause, `burst` requests get a slot at once.
         self._credit_seconds = (burst - 1) * self._interval_seconds
         self._next_turn = clock.monotonic() - self._credit_seconds
 
@@ -49,6 +49,7 @@ class ThrottledTransport:
             return
         now = self._clock.monotonic()
         turn = max(self._next_turn, now - self._credit_seconds)
-        self._next_turn = turn + self._interval_seconds  # taken before waiting, so that nobody else gets the same one
+        # reserved before the wait, so that no other request gets the same slot
+        self._next_turn = turn + self._interval_seconds
         if turn > now:
             await self._clock.sleep(turn - now)

@@ -1,8 +1,8 @@
-"""The seam below the client: something that carries a request to an API server and brings bytes back.
+"""Transport: carries a request to an API server and returns bytes.
 
-`bosket.kube.http` carries over the network, the embedded API server answers in process, tests answer from a script
-or inject faults (`bosket.testing.faults`). A transport knows nothing of Kubernetes: an answer of status 404 is an
-answer. It raises `bosket.kube.errors.TransportError`, and nothing else, when no answer arrived.
+`bosket.kube.http` uses the network, the embedded API server answers in process, and tests answer from a script or
+inject faults (`bosket.testing.faults`). A transport knows nothing of Kubernetes: status 404 is an answer. It raises
+only `bosket.kube.errors.TransportError`, when no answer arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(Protocol):
-    """An answer that arrives bit by bit: chunks of any size, cut anywhere. Whoever got it closes it."""
+    """An answer that arrives in chunks of any size. The receiver closes it."""
 
     @property
     def status(self) -> int: ...

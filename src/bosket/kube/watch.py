@@ -1,7 +1,7 @@
-"""What a watch connection says, decoded event by event.
+"""Decodes the events of a watch connection.
 
-`Client.watch` opens the stream; this module cuts it into lines and decodes them. Resuming and relisting are the
-reflector's business.
+`Client.watch` opens the stream; this module splits it into lines and decodes them. Resuming and relisting is done by
+the reflector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BOOKMARK = "BOOKMARK"
 
 
 class WatchEvent(NamedTuple, Generic[T]):
-    """One event. `object` is None for a bookmark, and for an object that is malformed (logged and counted already)."""
+    """One event. `object` is None for a bookmark and for a malformed object, which was logged and counted."""
 
     type: str
     object: T | None
@@ -40,13 +40,13 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 class Lines:
-    """Cuts chunks of any size into lines. Each byte is copied once, however the chunks are cut."""
+    """Splits chunks into lines. Each byte is copied once, whatever the size of chunks."""
 
     def __init__(self) -> None:
         self._unfinished: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes. What never gets its newline was cut off, and is never given out."""
+        """The lines that this chunk completes. An unfinished last line is never returned."""
         first, *rest = chunk.split(b"\n")
         self._unfinished.append(first)
         if not rest:

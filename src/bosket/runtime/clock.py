@@ -1,7 +1,7 @@
-"""Time as a parameter: everything above `kube` asks a `Clock` and never the operating system.
+"""Clocks: code above `kube` asks a `Clock` for the time, never the operating system.
 
-`SystemClock` is for production. `LoopClock` follows the event loop's own time, so that under a virtual loop
-(looptime) hours pass in milliseconds and every run of a test sees the same instants.
+`SystemClock` is for production. `LoopClock` follows the event loop's time, so that under a virtual loop (looptime)
+hours pass in milliseconds and every test run sees the same times.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final, Protocol
 
 #: 2025-01-01T00:00:00Z: where a `LoopClock` begins unless told otherwise.
 DEFAULT_EPOCH: Final = 1735689600.0
-#: The shortest sleep that isn't none: more than what a sum of an epoch and some seconds may be rounded by. Whoever
-#: sleeps until a moment and looks at the clock again may find a remainder of that size; were it slept for as it is, a
+#: The shortest sleep above zero: more than the rounding error of an epoch plus some seconds. A caller that
+#: sleeps until a moment and reads the clock again may find a remainder of that size; sleeping exactly that long, a
 #: loop whose time has ticks (a virtual one) would not move at all, and never get there.
 _TICK_SECONDS: Final = 1e-5
 
 
 class Clock(Protocol):
-    """What the time is, and how to wait."""
+    """The time, and sleeping."""
 
     def now(self) -> float:
         """Wall-clock time in seconds since the Unix epoch."""
@@ -30,7 +30,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run until `seconds` have passed on this clock; any time but none moves it forward."""
+        """Sleeps for `seconds` on this clock; any positive time moves the clock forward."""
         ...
 
 
@@ -48,7 +48,7 @@ class SystemClock:
 
 
 class LoopClock:
-    """The running event loop's time, counted from a fixed date; needs a running loop."""
+    """The running event loop's time, counted from a fixed date."""
 
     def __init__(self, epoch: float = DEFAULT_EPOCH) -> None:
         self._epoch = epoch

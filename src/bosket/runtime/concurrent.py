@@ -1,4 +1,4 @@
-"""Many objects in one look of a reconciler: several requests at the same time, and turns for others in between."""
+"""Concurrency within one reconciliation: concurrent requests, and yields to the event loop in long loops."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Final, TypeVar
 A = TypeVar("A")
 T = TypeVar("T")
 
-#: A server answers no faster for being asked everything at once.
+#: More concurrent requests don't make a server faster.
 _AT_ONCE: Final = 32
 _NOT_DONE: Final = RuntimeError("not done")
 
 
 async def for_each(items: Iterable[A], do: Callable[[A], Awaitable[T]], *, at_once: int = _AT_ONCE) -> list[T]:
-    """What `do` gives for each item, in order; raises what the first that failed raised, once all of them have ended.
+    """Calls `do` for each item, several at a time; returns the results in order. Raises the first exception, after all
+    calls have ended.
 
-    Nothing goes on behind the back of who called: a reconciler that is tried again never meets its former attempt.
-    Between items others have their turn, also where `do` never has to wait because the server is in this process.
+    Nothing continues in the background: a retried reconciler never runs beside its former attempt. The event loop runs
+    between items, even if `do` never waits because the server is in this process.
     """
     waiting = list(items)
     results: list[T | BaseException] = [_NOT_DONE] * len(waiting)
@@ -46,7 +47,7 @@ async def for_each(items: Iterable[A], do: Callable[[A], Awaitable[T]], *, at_on
 
 
 async def in_turns(items: Iterable[A], *, at_once: int = _AT_ONCE) -> AsyncIterator[A]:
-    """The items; others have their turn after every few of them. For loops that compute much and wait for nothing."""
+    """Yields the items and lets the event loop run after every few. For loops that compute much and never wait."""
     for index, item in enumerate(items):
         if index and index % at_once == 0:
             await asyncio.sleep(0)
@@ -54,6 +55,6 @@ async def in_turns(items: Iterable[A], *, at_once: int = _AT_ONCE) -> AsyncItera
 
 
 def being_cancelled() -> bool:
-    """Whether the current task itself was asked to end."""
+    """Whether the current task itself was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,9 +1,8 @@
-"""A reconciler: informers say which keys changed, workers bring each of them to what it should be.
+"""Controller: a reconciler: informers report changed keys, workers reconcile them.
 
-A reconcile function is level-triggered: it is given a key and not a change, reads the present state, and writes what
-is missing. It may be called at any time and as often as one likes. It returns `None` when there is nothing more to
-do, or the seconds after which to look again. What it raises is logged, counted, and answered by another attempt after
-a back-off.
+A reconcile function is level-triggered: it receives a key, not a change, reads the present state and writes what is
+missing. It may be called at any time and any number of times. It returns None, or the seconds after which to reconcile
+again. An exception is logged, counted, and followed by a retry with back-off.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Reconcile = Callable[[K], Awaitable[float | None]]
 
 _log = logging.getLogger(__name__)
 
-#: Keys that a worker handles before it lets others have their turn, if it never had to wait.
+#: Keys that a worker handles between two yields to the event loop, if it never had to wait.
 _KEYS_IN_A_ROW: Final = 4
 
 
 class ReconcileError(Exception):
-    """To be raised by a reconcile function: its sentence says it all, and another attempt is all that can be done."""
+    """Raised by a reconcile function whose failure needs no traceback; followed by a retry like any exception."""
 
 
 class Controller(Generic[K]):
@@ -61,7 +60,7 @@ class Controller(Generic[K]):
         self._informers: list[Informer[Any]] = []
 
     def watch(self, informer: Informer[T], keys: Callable[[T], Iterable[K]]) -> None:
-        """Reconcile `keys(object)`, of the old and the new version, whenever an object of the informer changes."""
+        """Enqueues `keys(object)`, for the old and the new version, whenever an object of the informer changes."""
 
         def enqueue(change: Change[T]) -> None:
             for version in change:
@@ -74,7 +73,7 @@ class Controller(Generic[K]):
             self._informers.append(informer)
 
     async def run(self) -> None:
-        """Work once the watched informers have seen everything; until cancelled, or until the queue is closed."""
+        """Starts working once the watched informers are synced; until cancelled, or until the queue is closed."""
         for informer in self._informers:
             await informer.wait_synced()
         self.queue.resume()
@@ -96,8 +95,8 @@ class Controller(Generic[K]):
             finally:
                 self.queue.done(key)
             if done % _KEYS_IN_A_ROW == 0:
-                # A reconciliation may never have to wait, as where nothing is to be done or the server is in this
-                # process: a thousand of them would keep the loop from everybody else.
+                # A reconciliation may never await, when nothing is to be done or the server is in this
+                # process: a thousand of them in a row would block the event loop.
                 await asyncio.sleep(0)
 
     async def _handle(self, key: K) -> None:
@@ -107,19 +106,19 @@ class Controller(Generic[K]):
         try:
             look_again_seconds = await self._reconcile(key)
         except Conflict as conflict:
-            # Expected wherever several write: the cache was behind. The next attempt reads a newer version.
+            # A conflict is normal with several writers: the store was behind. The next attempt reads a newer version.
             _log.debug(
                 "conflict, will try again", extra={"controller": self.name, "key": str(key), "error": str(conflict)}
             )
             self.queue.add_rate_limited(key)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
-                # `run` may be called again, by a process that leads again: the key is still to be done.
+                # `run` may be called again when the process leads again: the key stays in the queue.
                 self.queue.add(key)
                 result = "cancelled"
                 raise
             if is_namespace_going(error):
-                # What is in there goes, too; until that is seen, there is nothing to be done, and nothing wrong.
+                # The namespace is being deleted, and the object with it: nothing to do, and no failure.
                 _log.debug(
                     "the namespace is going", extra={"controller": self.name, "key": str(key), "error": str(error)}
                 )
@@ -146,6 +145,6 @@ class Controller(Generic[K]):
                 "error": str(error) or repr(error),
                 "attempt": self.queue.failures(key),
             },
-            # The server's refusals say it all in a sentence; anything else is a surprise, and its origin matters.
+            # An API error is a complete sentence; for any other exception the traceback matters.
             exc_info=None if isinstance(error, KubeError | ReconcileError) else error,
         )

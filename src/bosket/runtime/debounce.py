@@ -1,4 +1,4 @@
-"""Debouncing: minor changes of an object are held back for a moment, so that one write carries all of them.
+"""Debounce: minor changes of an object are collected for a moment, so that one write carries all of them.
 
 For reconcilers whose objects follow many others: a status that counts pods changes with each of them. A reconciler
 writes an important change (a condition turned, an update progressed) at once; a counter may be a second late.

@@ -1,9 +1,8 @@
 """Events: what happened to an object, as `kubectl describe` shows it.
 
-Reconcilers and the scheduler call `EventRecorder.event`, which only notes the event in memory and never waits or
-fails. Its writer (`run`) creates core/v1 Events and, for one that was written before (same object, type, reason and
-message), raises `count` and `lastTimestamp` instead. An object that has too much to say is heard less often, and
-memory is bounded: events are a courtesy, and the first thing to go when there is too much of everything.
+Reconcilers and the scheduler call `EventRecorder.event`, which only notes the event in memory and never waits or fails.
+A background writer creates core/v1 Events; a repeated event (same object, type, reason and message) only raises `count`
+and `lastTimestamp`. Events per object are rate-limited, and memory is bounded: under overload events are dropped first.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class _Bucket:
 
 
 class EventRecorder:
-    """Notes events and writes them in the background; `component` says who reports."""
+    """Notes events and writes them in the background; `component` is their source."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class EventRecorder:
         self._last_suffix = 0
 
     def for_component(self, component: str) -> EventRecorder:
-        """A recorder that reports as `component`; memory and writer are shared with this one."""
+        """A recorder with another source; memory and writer are shared."""
         other = copy.copy(self)
         other._component = component
         return other
@@ -139,7 +138,7 @@ class EventRecorder:
         message: str,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Note that something happened to `regarding`. Returns at once; whatever goes wrong is logged."""
+        """Notes that something happened to `regarding`. Returns at once; failures are logged."""
         try:
             self._note(_reference(regarding), type, reason, message[:_MAX_MESSAGE], annotations or {})
         except Exception:
@@ -147,7 +146,7 @@ class EventRecorder:
             _log.exception("event not recorded", extra={"reason": reason, "object": name})
 
     async def run(self) -> None:
-        """Write what is noted, until cancelled; then write what is left, for at most `flush_seconds`."""
+        """Writes noted events until cancelled; then flushes the rest for at most `flush_seconds`."""
         self._queue.resume()
         try:
             async with asyncio.TaskGroup() as group:
@@ -165,7 +164,7 @@ class EventRecorder:
             finally:
                 self._queue.done(key)
             if done % _WRITES_IN_A_ROW == 0:
-                await asyncio.sleep(0)  # others have their turn, also where the server never has to be waited for
+                await asyncio.sleep(0)  # yields to the event loop even if the server is in this process and never waits
 
     def _note(
         self, regarding: ObjectReference, type: str, reason: str, message: str, annotations: Mapping[str, str]
@@ -193,7 +192,7 @@ class EventRecorder:
             self._queue.add(key)
 
     def _make_room(self) -> bool:
-        """Forget the events heard of longest ago; false when these still wait to be written."""
+        """Drops the least recently repeated events; False when these still wait to be written."""
         while len(self._entries) >= self._capacity:
             oldest = next(iter(self._entries))
             if self._entries[oldest].queued:
@@ -217,7 +216,7 @@ class EventRecorder:
         return True
 
     async def _write(self, key: _Key) -> None:
-        """Bring the cluster to what is noted; failures that may pass are tried again, others cost the event."""
+        """Writes noted events; errors that may pass are retried, other errors drop the event."""
         entry = self._entries.get(key)
         if entry is None or entry.saved:
             return
@@ -263,7 +262,7 @@ class EventRecorder:
             try:
                 await self._client.create(event, namespace)
             except (TransportError, asyncio.CancelledError):
-                entry.may_exist = True  # perhaps only the answer was lost
+                entry.may_exist = True  # the earlier attempt may have succeeded with a lost answer
                 raise
             except AlreadyExists:
                 if entry.may_exist:

@@ -1,8 +1,8 @@
-"""What a process shows of itself over HTTP: /metrics for Prometheus, /healthz and /readyz for the kubelet.
+"""Health server: /metrics for Prometheus, /healthz and /readyz for the kubelet.
 
-Healthy means that the event loop answers. Ready means that every check passes: for services, that the informers have
-seen the cluster. Both answer 200 `ok`, or 503 with one line per check, so that a person with curl sees what is
-missing. The server listens on loopback unless told otherwise, and answers no web pages from elsewhere.
+Healthy: the event loop answers. Ready: every check passes; for services, that the informers are synced. Both answer 200
+`ok`, or 503 with one line per failed check. The server listens on loopback by default, and refuses requests of foreign
+web pages.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _application(registry: CollectorRegistry, checks: Checks, *, local: bool) ->
 
     async def metrics(request: web.Request) -> web.Response:
         encode, content_type = exposition.choose_encoder(request.headers.get("Accept", ""))
-        # Not in a thread: collectors that look at a service's state when asked may assume that nothing moves.
+        # On the event loop: collectors read services' state and rely on nothing changing meanwhile.
         return web.Response(body=encode(registry), headers={"Content-Type": content_type})
 
     async def healthy(_: web.Request) -> web.Response:

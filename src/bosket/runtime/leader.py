@@ -1,11 +1,11 @@
-"""Leader election by a Lease, with the rules of client-go, so that replicas in Go and in Python could share one.
+"""LeaderElector: leader election by a Lease, with the rules of client-go, so that replicas in Go and in Python could
+share one.
 
-A candidate trusts no other machine's clock: it takes a lease over only when it has *itself* seen no renewal for the
-lease's duration. It looks every `look_seconds`, more often than client-go's: a look is only a read, and a lease that is
-given back at an update shouldn't lie there. The leader renews every `retry_seconds`; when it has not managed to for
-`renew_seconds` it stops its work at once, which is before anyone else may believe the lease to be free. Both count from
-when a write was *sent*: its answer may be late, and others have seen the lease since. A leader that ends in order gives
-the lease back.
+A candidate trusts no other machine's clock: it takes a lease over only after it has *itself* seen no renewal for the
+lease's duration. It reads the lease every `look_seconds`, more often than client-go, so that a lease that was released
+at an update is taken soon. The leader renews every `retry_seconds`; if it fails to for `renew_seconds` it stops its
+work, before any other candidate may consider the lease expired. Both times count from when a write was *sent*: the
+answer may be late, and others have seen the write since. A leader that stops in order releases the lease.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What the lease said when it last changed, and when that was by our own clock."""
+    """The lease's content at its last change, and the time of that change by our own clock."""
 
     spec: LeaseSpec
     seen: float
@@ -40,7 +40,7 @@ class _Observation:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """How long a lease is good, how long its holder may go on without renewing it, and how often that is tried."""
+    """Duration of the lease, renew deadline and retry period."""
 
     lease_seconds: int = 15
     renew_seconds: float = 10.0
@@ -83,17 +83,18 @@ class LeaderElector:
         self._look_seconds = min(look_seconds, timing.retry_seconds)
         self._metrics = runtime_metrics(metrics if metrics is not None else CollectorRegistry())
         self._observation: _Observation | None = None
-        self._renewed = 0.0  # by our own clock, before the last write that succeeded was sent
+        self._renewed = 0.0  # our own monotonic clock, read before the last successful write was sent
 
     @property
     def leader(self) -> str:
-        """Who holds the lease as far as we have seen; empty when nobody does."""
+        """The lease's holder as last seen; empty when there is none."""
         return (self._observation.spec.holderIdentity or "") if self._observation else ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, lead while it is ours, and begin again when it is lost; returns when `lead` does.
+        """Waits for the lease, runs `lead` while holding it, and starts again when the lease is lost; returns when
+        `lead` returns.
 
-        Cancellation cancels `lead`, waits for it, and gives the lease back.
+        Cancellation cancels `lead`, waits for it, and releases the lease.
         """
         self._metrics.leading(self.name, False)
         while True:
@@ -115,11 +116,11 @@ class LeaderElector:
             elif self._remaining() > 0:
                 return
             else:
-                # Others may think it free by now, or have it: only another write can tell.
+                # The lease may have expired or changed hands: only another write shows that.
                 _log.warning("took the lease too slowly to lead", extra={"lease": self.name, "identity": self.identity})
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> bool:
-        """Lead until done (true) or until the lease is lost (false)."""
+        """Runs `lead`; True when it returned, False when the lease was lost."""
 
         async def work() -> None:
             await lead()
@@ -134,14 +135,14 @@ class LeaderElector:
             await working  # raises what it raised
             return True
         finally:
-            # The work ends before the lease is given back, so that a successor never overlaps with it.
+            # `lead` ends before the lease is released: two leaders at once could bind a pod twice.
             await _end(working)
             await _end(renewing)
             await _end(watching)
             await self._release()
 
     async def _renew_until_taken(self) -> None:
-        """Keep the lease fresh; return when someone else has it."""
+        """Renews the lease; returns when another candidate holds it."""
         pause = self._retry_seconds
         while True:
             await self._clock.sleep(pause)
@@ -150,20 +151,21 @@ class LeaderElector:
             elif self.leader != self.identity:
                 return
             else:
-                # Few attempts fit between a failure and the deadline: a short outage must not cost the lease.
+                # After a failure retries come faster: few fit before the deadline, and a short outage must not cost the
+                # lease.
                 pause = self._retry_seconds / 5
 
     async def _wait_for_deadline(self) -> None:
-        """Return when the lease has not been renewed in time, also if a renewal hangs."""
+        """Returns when the lease was not renewed in time, even if a renewal hangs."""
         while (remaining := self._remaining()) > 0:
             await self._clock.sleep(remaining)
 
     def _remaining(self) -> float:
-        """How long we may lead unless the lease is renewed."""
+        """Seconds for which this process may lead without another renewal."""
         return self._renewed + self._renew_seconds - self._clock.monotonic()
 
     async def _try_to_hold(self) -> bool:
-        """Take or renew the lease; false when another holds it or when it can't be known."""
+        """Takes or renews the lease; False when another candidate holds it or it can't be read."""
         try:
             return await self._hold()
         except (Conflict, AlreadyExists) as error:
@@ -202,7 +204,7 @@ class LeaderElector:
         return True
 
     async def _release(self) -> None:
-        """Give the lease back if it is ours, so that the next leader need not wait for it to expire."""
+        """Releases the lease if it is ours, so that the next leader needn't wait for its expiry."""
         if self.leader != self.identity:
             return
         now = self._clock.now()
@@ -219,7 +221,7 @@ class LeaderElector:
             _log.warning("lease not given back, it will expire", extra={"lease": self.name, "error": str(error)})
 
     async def _write(self, lease: Lease, spec: LeaseSpec) -> None:
-        """Merge patch with the version that we have read: the server refuses it when someone wrote in between."""
+        """Merge patch with the resourceVersion that was read: a concurrent write makes the server refuse it."""
         fields = msgspec.to_builtins(spec)
         fields["holderIdentity"] = spec.holderIdentity  # also when empty
         patch = {"metadata": {"resourceVersion": lease.metadata.resourceVersion}, "spec": fields}

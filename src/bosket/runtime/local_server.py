@@ -1,9 +1,8 @@
-"""What services of a process answer over HTTP to those on the same machine: snapshots, orders, things to look into.
+"""Local pages: what services answer over HTTP to callers on the same machine: snapshots, job order, profiles.
 
-A service adds paths to its environment's `LocalPages`; whoever runs the process serves them with `serve_local`. There
-is no authentication, so the server listens on 127.0.0.1 alone, whatever the process' other listeners do, and answers
-nothing to web pages from elsewhere that a browser on this machine shows (`browser_guard`).
-From elsewhere one comes through `kubectl port-forward` or ssh, which do authenticate.
+A service adds paths to its environment's `LocalPages`; the process serves them with `serve_local`. There is no
+authentication, so the server listens on 127.0.0.1 only, whatever other listeners do, and refuses requests of foreign
+web pages (`browser_guard`). Remote access goes through `kubectl port-forward` or ssh, which authenticate.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Form = Callable[[bytes], Awaitable[Answer]]  #: is given what was sent
 
 
 class LocalPages:
-    """Paths and what answers them. A service that starts anew takes its paths over from its former self."""
+    """Paths and their handlers. A restarted service replaces the handlers of its former run."""
 
     def __init__(self) -> None:
         self._pages: dict[str, Page] = {}

@@ -1,9 +1,8 @@
-"""Services in one process: what they are given, how they are kept alive, and how they end.
+"""Services of one process: their environment, supervision and shutdown.
 
-A service is anything with a `name` and a `run()` that goes on until it is cancelled. `run_services` starts the
-informers and the event recorder that all of them share, runs each service (behind a lease of its own where several
-processes may run the same one), starts again what fails, and stops in order: services first, so that what they still
-report is written, then the rest.
+A service has a `name` and a `run()` that continues until cancelled. `run_services` starts the shared informers and
+event recorder, runs each service (behind a lease where several processes run the same one), restarts failed ones, and
+stops in order: services first, so that their last events are written, then the rest.
 """
 
 from __future__ import annotations
@@ -31,35 +30,34 @@ from bosket.runtime.workqueue import Backoff
 
 _log = logging.getLogger(__name__)
 
-#: A service that ran this long before it failed starts its back-off anew.
+#: A service that ran this long before it failed starts with the shortest back-off again.
 _HEALTHY_SECONDS: Final = 60.0
 _RESTART: Final = Backoff(base_seconds=0.5, limit_seconds=30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What every service is given: the way to the cluster, and the process around it."""
+    """What every service receives: client, informers, clock, events, metrics, and the process around them."""
 
     client: Client
     informers: Informers
     clock: Clock
     events: EventRecorder
     metrics: CollectorRegistry
-    #: Where the services' own objects live: leases, reservations.
+    #: the namespace of the services' own objects: leases, reservations
     namespace: str = "kai-scheduler"
-    #: Who this process is among its replicas.
+    #: the identity of this process among its replicas
     identity: str = "bosket"
-    #: What services answer to those on the same machine.
+    #: pages for callers on the same machine
     local_pages: LocalPages = field(default_factory=LocalPages)
-    #: What of the services must be true before /readyz says so, by name; each adds its own when it is made.
+    #: readiness checks by name; each service adds its own
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
 
 class Service(Protocol):
-    """A part of the system that runs until it is cancelled.
+    """A part of the system that runs until cancelled.
 
-    One that has `in_every_replica = True` answers whoever asks, and needs no lease. A lease is named after the service
-    unless it has a `lease_name`.
+    With `in_every_replica = True` it needs no lease. A lease is named after the service unless it has a `lease_name`.
     """
 
     @property
@@ -113,7 +111,7 @@ async def _run_all(
     ]
     try:
         if running:
-            # Not gather: cancelled, it would wait for its children for ever.
+            # Not `gather`: when cancelled it would wait for ever for a child that ignores cancellation.
             ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
             for task in ended:
                 task.result()
@@ -180,7 +178,7 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
 
 @contextmanager
 def stop_on_signals(signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> Iterator[None]:
-    """At the first signal, cancel what the block awaits and leave it without an error; a second one ends the process.
+    """The first signal cancels what the block awaits and leaves it without an error; a second one ends the process.
 
     For the main task of a process: `with stop_on_signals(): await run_services(...)`.
     """

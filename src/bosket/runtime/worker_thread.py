@@ -1,8 +1,8 @@
-"""Long computations beside the event loop, each in a thread of its own, and long work on the loop in slices.
+"""Long computations beside the event loop, each in a thread of its own; long work on the loop in slices.
 
-The scheduler decides there, so that leases, probes and watches have their turns meanwhile. A thread per call, not a
-pool: a computation whose caller was cancelled (a lost lease) can't be stopped from outside, and what its successor
-computes must not wait behind it. The threads are daemons: such a computation doesn't keep the process from ending.
+The scheduler decides there, so that leases, probes and watches are served meanwhile. A thread per call, not a pool: a
+computation whose caller was cancelled (a lost lease) can't be stopped, and the next computation must not wait behind
+it. Threads are daemons, so that such a computation doesn't keep the process alive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bosket.runtime.clock import Clock, LoopClock
 
 T = TypeVar("T")
 
-#: How long work on the loop goes on before others have a turn.
+#: The length of a slice of work on the event loop.
 SLICE_SECONDS: Final = 0.01
 #: How long a computing thread keeps the interpreter's lock when the loop wants it. Every system call of the loop gives
 #: the lock away: with Python's default, 5 ms, an exchange of two messages beside one busy thread took 200 ms in one of
@@ -28,19 +28,19 @@ SWITCH_SECONDS: Final = 0.001
 
 
 class Slices:
-    """Lets others have a turn of the loop in the middle of long work that has to be done on the loop."""
+    """Yields to the event loop in the middle of long work that must run on it."""
 
     def __init__(self, clock: Clock) -> None:
-        """Under a loop clock nobody has: where time is virtual, work takes none."""
+        """Under a loop clock there are no yields: virtual work takes no time."""
         self._is_real = not isinstance(clock, LoopClock)
         self._began = time.perf_counter()
 
     def begin(self) -> None:
-        """The work begins, or goes on after a pause."""
+        """Starts a slice."""
         self._began = time.perf_counter()
 
     async def pause(self) -> bool:
-        """Others' turn, if it is time for that; whether there was one."""
+        """Yields to the event loop if the slice is over; returns whether it did."""
         if not self._is_real or time.perf_counter() - self._began < SLICE_SECONDS:
             return False
         await asyncio.sleep(0)
@@ -49,15 +49,15 @@ class Slices:
 
 
 class WorkerThread:
-    """Runs one kind of computation beside the loop."""
+    """Runs one kind of computation beside the event loop."""
 
     def __init__(self, name: str, clock: Clock) -> None:
-        """Under a loop clock everything is computed on the loop: virtual time would run ahead of a thread."""
+        """Under a loop clock everything runs on the loop: virtual time would run ahead of a thread."""
         self._name = name
         self.is_beside = not isinstance(clock, LoopClock)  #: whether the loop goes on meanwhile
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work()` returns, or raises. When the caller is cancelled nobody waits for it any longer."""
+        """The result of `work()`, or its exception. When the caller is cancelled, the result is discarded."""
         if not self.is_beside:
             return work()
         if sys.getswitchinterval() > SWITCH_SECONDS:

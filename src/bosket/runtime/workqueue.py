@@ -48,7 +48,7 @@ class Backoff:
 
 
 class WorkQueue(Generic[K]):
-    """De-duplicating queue with delays and per-key back-off; all methods belong to one event loop."""
+    """A de-duplicating queue with delays and per-key back-off; all methods belong to one event loop."""
 
     def __init__(
         self, *, clock: Clock | None = None, backoff: Backoff | None = None, metrics: QueueMetrics | None = None
@@ -57,13 +57,13 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff or Backoff()
         self._metrics = metrics
         self._ready: asyncio.Queue[object] = asyncio.Queue()
-        self._dirty: set[K] = set()  # wait to be taken, in `_ready` unless a worker still has them
+        self._dirty: set[K] = set()  # pending keys: in `_ready`, unless a worker still has them
         self._processing: set[K] = set()
         self._since: dict[K, float] = {}  # when keys that wait were added
         self._in_hand_since: dict[K, float] = {}
         self._failures: dict[K, int] = {}
-        self._deadlines: dict[K, float] = {}  # the one delayed addition that counts, by key
-        self._heap: list[tuple[float, int, K]] = []  # may hold outdated entries; `_deadlines` decides
+        self._deadlines: dict[K, float] = {}  # by key: the earliest delayed addition
+        self._heap: list[tuple[float, int, K]] = []  # may hold outdated entries: `_deadlines` is authoritative
         self._sequence = count()
         self._timer: asyncio.Task[None] | None = None
         self._timer_deadline = 0.0
@@ -74,7 +74,10 @@ class WorkQueue(Generic[K]):
         return len(self._dirty)
 
     def add(self, key: K) -> None:
-        """See to it that `key` is handled after now."""
+        """Makes sure that `key` is handled after now.
+
+        A key in a worker's hands is queued again by `done`: the worker may have read the state before this change.
+        """
         if self._closed or key in self._dirty:
             return
         self._dirty.add(key)
@@ -85,7 +88,7 @@ class WorkQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Add `key` in `seconds`; of several delayed additions of a key the earliest counts."""
+        """Adds `key` in `seconds`; of several delayed additions of a key the earliest counts."""
         if self._closed:
             return
         if seconds <= 0:
@@ -107,7 +110,7 @@ class WorkQueue(Generic[K]):
         self.add_after(key, self._backoff.delay(failures))
 
     def forget(self, key: K) -> None:
-        """The key succeeded: its next failure counts as the first."""
+        """The key succeeded: the next failure starts with the shortest back-off."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
@@ -148,13 +151,13 @@ class WorkQueue(Generic[K]):
         self._ready.put_nowait(_CLOSED)
 
     def suspend(self) -> None:
-        """Nobody takes keys for now: leave no task behind. Delayed additions wait for `resume`, or for the next one."""
+        """Stops handing out keys and leaves no task behind; delayed additions wait for `resume`."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def resume(self) -> None:
-        """Keys are taken again: those whose delay has passed meanwhile come at once."""
+        """Hands out keys again; delays that have passed meanwhile count as over."""
         if self._heap:
             self._arm_timer()
 

@@ -1,9 +1,8 @@
-"""The scheduler's configuration as it changes: a file on disk, or a ConfigMap that is watched by its name.
+"""ConfigurationWatch: follows the scheduler's configuration, a file on disk or a ConfigMap.
 
-A running scheduler takes another configuration over between two cycles, with all that it knows of the cluster. A
-configuration that can't be followed changes nothing: the scheduler goes on with what it has, and says so in its log, in
-an event of the ConfigMap and in a metric. A ConfigMap is asked of the API server and not read where it is mounted: a
-kubelet takes up to a minute to bring a mounted file up to date.
+The scheduler uses a new configuration from the next cycle on, keeping the live state. An invalid configuration changes
+nothing: a log line, an event of the ConfigMap and a metric say what is wrong. A ConfigMap is watched through the API
+server, because a kubelet takes up to a minute to update a mounted file.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _FILE_SECONDS: Final = 1.0
 
 
 def checked_configuration(text: str, report: Report | None = None) -> Configuration:
-    """What a file says, checked down to the plugins' arguments; raises `ConfigurationError`.
+    """The configuration in a file, checked including the plugins' arguments; raises `ConfigurationError`.
 
     `report` is called with settings that have no effect.
     """
@@ -48,7 +47,7 @@ def checked_configuration(text: str, report: Report | None = None) -> Configurat
 
 
 class ConfigurationWatch:
-    """Hands each configuration that there comes to be to `take`, which raises `ConfigurationError` for a bad one."""
+    """Calls `take` with each new configuration; `take` raises `ConfigurationError` for an invalid one."""
 
     def __init__(self, env: Environment, options: Options, take: Callable[[Configuration], None]) -> None:
         self._clock, self._take = env.clock, take
@@ -72,12 +71,12 @@ class ConfigurationWatch:
             self._maps.subscribe(self._map_changed)
 
     async def wait_synced(self) -> None:
-        """Until the ConfigMap has been looked at, if there is one to be followed."""
+        """Waits until the followed ConfigMap, if any, has been read."""
         if self._maps is not None:
             await self._maps.wait_synced()
 
     async def run(self) -> None:
-        """Looks at the file until cancelled; without one, or where a ConfigMap is followed instead, returns at once."""
+        """Watches the file until cancelled; returns at once without a file or with a ConfigMap."""
         if self._file is None or self._maps is not None:
             return
         while True:
@@ -90,7 +89,7 @@ class ConfigurationWatch:
     def _map_changed(self, change: Change[ConfigMap]) -> None:
         new = change.new
         if new is None or new.key != self._key or FILE_KEY not in new.data:
-            return  # one that is deleted takes nothing from a scheduler that runs
+            return  # a deleted ConfigMap leaves the present configuration in force
         problem = self._given(new.data[FILE_KEY], f"ConfigMap {new.key}")
         if problem:
             self._events.event(new, "Warning", "ConfigurationRefused", f"{problem}; the one before stays in force")

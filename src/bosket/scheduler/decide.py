@@ -1,6 +1,7 @@
-"""The one decision function: pure and deterministic. The live scheduler, tests and benchmarks all call it.
+"""`decide`: the one decision function, pure and deterministic, called by the live scheduler, replay, tests and
+benchmarks.
 
-Who wants to know what each step costs hands in a `StepTimer`; `decide` itself reads no clock.
+A caller that measures steps passes a `StepTimer`; `decide` itself reads no clock.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from bosket.scheduler.actions import ACTIONS, SEARCHING
 from bosket.scheduler.actions.allocate import ALLOCATE, allocate_what_is_left
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
-from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.step_timer import StepTimer, untimed
+from bosket.scheduler.framework.session import Session, StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.snapshot import Snapshot
@@ -28,12 +28,12 @@ def decide(
     *,
     proposals: Proposals | None = None,
 ) -> Decisions:
-    """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing.
+    """The decisions for the cluster in the snapshot. Reads nothing else, changes nothing.
 
-    `proposals`: what searches found on earlier snapshots, to be checked on this one; nobody else is then searched for,
-    so that with none of them it is all about placing.
+    `proposals`: findings of searches on earlier snapshots, to be checked on this one. No other victims are searched for
+    then; an empty mapping makes a cycle that only places.
     """
-    with gc_paused():  # a cycle makes many objects and no cycles of them; looking for these is a third of its cost
+    with gc_paused():  # a cycle makes many objects but no reference cycles; collecting would be a third of its cost
         plugins = make_plugins(configuration)
         with timer("open", ""):
             session = open_session(snapshot, configuration, timer, plugins)
@@ -41,6 +41,7 @@ def decide(
         for name in configuration.actions:
             with timer("action", name):
                 run_action(session, name)
+        # After all actions, so that gangs outside KAI's estimates can't take room that a KAI decision would use.
         if ALLOCATE in configuration.actions:
             allocate_what_is_left(session)
         with timer("close", ""):
@@ -50,7 +51,7 @@ def decide(
 def open_session(
     snapshot: Snapshot, configuration: Configuration, timer: StepTimer = untimed, plugins: Sequence[Plugin] = ()
 ) -> Session:
-    """A session with its plugins; the first step of `decide`."""
+    """Opens a session: constructs the ledgers and lets every plugin register."""
     session = Session(snapshot, configuration)
     session.timer = timer
     for choice, plugin in zip(configuration.plugins, plugins or make_plugins(configuration), strict=True):
@@ -61,6 +62,8 @@ def open_session(
                 error.add_note(f"plugin {choice.name!r} failed when a session opened")
                 raise
     session.extensions.freeze()
+    if session.extensions.reservers:
+        session.outcome.reservations = session.extensions.reservers[0].reserve()
     return session
 
 
@@ -81,16 +84,16 @@ def _close(session: Session, configuration: Configuration, plugins: Sequence[Plu
 
 
 def run_action(session: Session, name: str) -> None:
-    """One action, by its configured name."""
+    """Runs one action by its configured name."""
     session.action = name
     ACTIONS[name](session)
     session.outcome.end_step(name)
 
 
 def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:
-    """The configuration without actions and plugins that aren't there, and what these are ("action reclaim").
+    """The configuration without unknown actions and plugins, and the names of these ("action reclaim").
 
-    A configuration may be of another version of the scheduler, or of KAI's.
+    A configuration may have been written for another version, or for KAI.
     """
     plugins = {*BUILT_IN, *installed_plugins()}
     missing = [f"action {name}" for name in configuration.actions if name not in ACTIONS]
@@ -104,7 +107,7 @@ def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:
 
 
 def about_idle_actions(names: Iterable[str]) -> str:
-    """The sentence that warns of `Decisions.idle_actions`."""
+    """The warning about `Decisions.idle_actions`."""
     return (
         f"no configured plugin generates scenarios (sg-nodelocalgreedy, sg-multinodegang), "
         f"so {', '.join(names)} will never evict anybody"
@@ -112,5 +115,5 @@ def about_idle_actions(names: Iterable[str]) -> str:
 
 
 def make_plugins(configuration: Configuration) -> list[Plugin]:
-    """The configured plugins, fresh for one session. Raises ConfigurationError for one that can't be had."""
+    """The configured plugins, new for one session. Raises ConfigurationError for one that can't be constructed."""
     return [make_plugin(choice, BUILT_IN) for choice in configuration.plugins]

@@ -1,6 +1,6 @@
-"""The running scheduler's pages: what the configured plugins answer over HTTP, on the machine that it runs on.
+"""Local pages of the running scheduler: what the configured `Endpoint` plugins answer over HTTP on this machine.
 
-They answer wherever the cluster is seen, also in a process that waits for the lease: it knows as much.
+They also answer in a process that waits for the lease, because its live state is as complete.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_endpoints(
         return take(state, options.state(), configuration, env.clock.now())
 
     def fresh_session() -> Session:
-        # With a memory of its own: it may be used in a thread, and the loop's is not made for two.
+        # With a verdict memory of its own: the page may use the session in a thread, and the loop's memory is for one.
         snapshot = replace(state.snapshot(env.clock.now()), memory=VerdictMemory())
         return open_session(snapshot, configuration)
 

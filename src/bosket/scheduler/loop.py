@@ -1,13 +1,13 @@
-"""The scheduling loop, on one screen: wait for a change, take a snapshot, decide, apply.
+"""Scheduler: the scheduling loop: wait for a change, take a snapshot, decide, apply.
 
-A cycle starts as soon as something changed, or when the cycle before said that time alone makes a difference. `decide`
-runs in a thread, so that leases, probes and watches have their turns meanwhile; what it decided about tasks that have
-changed by then is left to the next cycle. Cycles place pods where there is room. Searches for victims, which may take
-seconds, run beside them (`search_loop`). Where time is virtual, a cycle does both at once, on the event loop.
+A cycle starts when an object changed, or at the time from which the last cycle said that the outcome may differ.
+`decide` runs in a thread, so that leases, probes and watches are served meanwhile; decisions about tasks that changed
+during the cycle are dropped and made again. Cycles place pods. Searches for victims may take seconds and run beside
+them (`search_loop`). Under virtual time one cycle does both, on the event loop.
 
-The loop rests for at least twice as long as the last cycle took, but not for long where a thread decides, so that a
-cluster where everything changes all the time leaves room for the rest of the process; and for longer, up to a moment
-that nobody notices, so that what changes in such a cluster is decided on together.
+After a cycle the loop pauses. Without a thread it pauses for twice as long as the cycle took, so that the rest of the
+process gets its share of the CPU; with one the pause is short. It is never shorter than needed to collect changes of
+the next 0.1 s into one cycle where cycles are long.
 """
 
 from __future__ import annotations
@@ -38,23 +38,27 @@ from bosket.scheduler.model.proposal import Proposals, current_part
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.options import Options
 from bosket.scheduler.recent_failures import RecentFailures
+from bosket.scheduler.recording.flight.frames import CycleKind
+from bosket.scheduler.recording.flight.recorder import NOT_RECORDED, FlightRecorder
+from bosket.scheduler.recording.flight.writer import FlightWriter
 from bosket.scheduler.search_loop import SearchLoop
 from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.usage.live import live_usage
 from bosket.scheduler.usage.stores import open_source
 
 _log = logging.getLogger(__name__)
 
-#: Nobody minds that a pod is placed so much later.
+#: A delay of placements that users don't notice: changes within it share a cycle.
 _UNNOTICED_SECONDS = 0.1
-#: After a long cycle whose thread has left others half of the time.
+#: The longest pause after a cycle in a thread: other tasks ran during the cycle already.
 _LONGEST_REST_SECONDS = 0.2
-#: Cycles that are tried in a row when they fail, each without what was found to make the one before fail.
+#: Attempts at a cycle that raises, each without the culprits of the attempt before.
 _ATTEMPTS = 3
 
 
 class _Failed(NamedTuple):
-    """A cycle that raised, and on what."""
+    """A cycle that raised, with its snapshot."""
 
     snapshot: Snapshot
     error: Exception
@@ -69,7 +73,12 @@ class Scheduler:
         self._env, self._options = env, options
         self._configuration = _known(options.configuration)
         seen = options.state()
-        self._state = ClusterState(seen, report=_log.warning)
+        journal = Journal() if options.recording is not None else None
+        self._state = ClusterState(seen, _log.warning, journal)
+        self._recorder: FlightRecorder | None = None
+        if options.recording is not None and journal is not None:
+            writer = FlightWriter(options.recording / options.lease_name, options.recording_bounds)
+            self._recorder = FlightRecorder(writer, self._state, journal, seen)
         self._metrics = SchedulerMetrics(env.metrics, self._configuration, options.metrics_namespace)
         self._feed = Feed(
             env.informers, self._state, in_shard=seen.in_shard, budgets=not options.evict_by_deletion,
@@ -86,7 +95,7 @@ class Scheduler:
         )
         self._failures = Failures(env, options, self._state, self._feed, self._metrics, rest=self._rest)
         self._recent = RecentFailures()
-        #: held from a snapshot until its decisions are applied
+        #: held from taking a snapshot until its decisions are applied
         self._placing = asyncio.Lock()
         self._worker = WorkerThread("placing", env.clock)
         self._searches = SearchLoop(
@@ -99,23 +108,24 @@ class Scheduler:
             configuration=lambda: self._configuration,
             binds_under_way=lambda: self._state.own.binds_under_way,
             least_pause_seconds=options.least_pause_seconds,
+            recorder=self._recorder,
         )
         self._decided: Snapshot | None = None
-        self._restored = False  # whether what was remembered before this run is taken over
+        self._restored = False  # whether the stored memory of earlier runs is in the state
         self._look_again_at = math.inf
-        self._cycles = 0  # that decided something, or nothing
-        self._idle_actions: tuple[str, ...] = ()  # of which the log warned
+        self._cycles = 0  # the number of cycles, for the log
+        self._idle_actions: tuple[str, ...] = ()  # the idle actions of the latest warning
         self._usage = live_usage(env, self._state, self._configuration, options.usage_source, options.metrics_namespace)
         self.lease_name = options.lease_name
-        # Makes the plugins: what is wrong with the configuration is said before anything starts.
+        # Constructs the plugins, so that a wrong configuration fails before anything starts.
         self._pages = add_endpoints(env, self._state, options, self._configuration)
         self._usage_changed = asyncio.Event()
         self._watch = ConfigurationWatch(env, options, self.reconfigure)
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """Decide by another configuration from the next cycle on, with all that is known and remembered.
+        """Uses another configuration from the next cycle on, keeping the live state.
 
-        Raises `ConfigurationError` for one that can't be followed, and goes on as before.
+        Raises `ConfigurationError` for an invalid one and keeps the present one.
         """
         known = _known(configuration)
         if known == self._configuration:
@@ -139,7 +149,7 @@ class Scheduler:
 
     def _replace_usage(self, configuration: Configuration) -> None:
         if configuration.usage_db is not None:
-            # Raises what is wrong, before anything has changed.
+            # Raises for invalid settings, before anything has changed.
             open_source(configuration.usage_db)
             parameters_from(configuration.usage_db.usageParams)
         if self._usage is not None:
@@ -149,6 +159,13 @@ class Scheduler:
         self._usage_changed.set()
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+
+    async def _run(self) -> None:
         self._decided, self._restored = None, False
         self._applier.start_anew()
         self._searches.start_anew()
@@ -174,17 +191,16 @@ class Scheduler:
 
     @property
     def _searches_beside(self) -> bool:
-        """Whether cycles only place, and victims are searched for beside them."""
+        """Whether cycles only place and victims are searched for beside them."""
         return self._worker.is_beside
 
     async def _rest(self, spent: float) -> None:
-        """Others' turn, after so many seconds of work. They have their turns anyway while a thread decides: then it
-        isn't for long, because pods that come meanwhile wait."""
+        """Pauses after so many seconds of work; short where a thread decides, because new pods wait."""
         most = _LONGEST_REST_SECONDS if self._searches_beside else math.inf
         await self._env.clock.sleep(rest_seconds(spent, self._options.least_pause_seconds, most))
 
     async def _follow_usage(self) -> None:
-        """The usage database that is configured, and after it the next one."""
+        """Runs the configured usage database, and its successor after a reconfiguration."""
         while True:
             self._usage_changed.clear()
             async with asyncio.TaskGroup() as group:
@@ -194,8 +210,8 @@ class Scheduler:
                     running.cancel()
 
     async def _cycle(self) -> float:
-        """One cycle; the seconds of CPU time that its last attempt took. Waits for long only where something failed,
-        until it is known what to leave out."""
+        """One cycle; returns the CPU seconds of its last attempt. Takes long only when `decide` raised, until the
+        culprits are known."""
         spent = 0.0
         for _ in range(_ATTEMPTS):
             self._feed.changed.clear()
@@ -216,15 +232,18 @@ class Scheduler:
         return spent
 
     async def _decide_and_apply(self, now: float) -> tuple[float, _Failed | None]:
-        """Snapshot, decide, apply; the seconds of CPU time, and what was raised on which snapshot."""
+        """Snapshot, decide, apply; returns the CPU seconds, and the failure if `decide` raised."""
         began = time.thread_time()
         current = await self._failures.look(now)
+        # The same snapshot object means that no object changed, so the decisions would be the same.
         if current is None or (current is self._decided and now < self._look_again_at):
             return 0.0, None
         self._decided, whole = current, replace(current, now=now)
+        # In a full cluster this makes a cycle's cost follow the new pods, not all pending ones.
         snapshot = self._recent.without(whole) if self._searches_beside else whole
         looking, deciding = time.thread_time() - began, 0.0
         self._metrics.snapshot_taken(looking)
+        number = self._record(snapshot, whole)
 
         async def compute(part: Snapshot, known: Configuration) -> Decisions:
             nonlocal deciding
@@ -234,7 +253,11 @@ class Scheduler:
         try:
             seen, decisions = await self._failures.quarantine.decide(snapshot, self._configuration, compute)
         except Exception as error:
+            if self._recorder is not None:
+                self._recorder.end(number, None, looking, f"{type(error).__name__}: {error}")
             return looking, _Failed(snapshot, error)
+        if self._recorder is not None:
+            self._recorder.end(number, decisions, looking + deciding)
         began = time.thread_time()
         await self._apply(seen, decisions, tried_all=snapshot is whole)
         if self._searches_beside:
@@ -245,14 +268,22 @@ class Scheduler:
         log_steps(_log, f"cycle {self._cycles}", seen, self._configuration, decisions)
         return spent, None
 
+    def _record(self, snapshot: Snapshot, whole: Snapshot) -> int:
+        """Records what a cycle decides on; the cycle's number in the recording."""
+        if self._recorder is None:
+            return NOT_RECORDED
+        kind: CycleKind = "place" if self._searches_beside else "whole"
+        quarantined = tuple(str(each.suspect) for each in self._failures.quarantine.offenders)
+        return self._recorder.begin(snapshot, self._configuration, kind, whole=whole, quarantined=quarantined)
+
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decisions, float]:
-        """Decisions, and the seconds of CPU time that they took; in the worker's thread."""
+        """Runs in the worker's thread; returns the decisions and their CPU seconds."""
         began = time.thread_time()
         proposals: Proposals | None = {} if self._searches_beside else None
         return decide(snapshot, configuration, self._metrics.watch, proposals=proposals), time.thread_time() - began
 
     async def _restore(self) -> bool:
-        """Whether what was remembered is taken over. Where the cluster can't be looked at, it can't be yet."""
+        """Restores the stored memory once; False while the state can't be read or the memory can't be restored."""
         if not self._restored and await self._failures.look(self._env.clock.now()) is not None:
             try:
                 await self._applier.restore()
@@ -266,7 +297,7 @@ class Scheduler:
         return self._restored
 
     def _follow_up(self, whole: Snapshot, tried: Snapshot, decisions: Decisions) -> None:
-        """Has victims searched for on behalf of jobs that found no room, and all jobs tried again in time."""
+        """Starts a search for victims on behalf of jobs without room, and schedules the next cycle with all jobs."""
         self._recent.note(whole, tried, decisions)
         if tried is not whole:
             self._look_again_at = min(self._look_again_at, self._recent.all_due_at)
@@ -278,7 +309,7 @@ class Scheduler:
         self._look_again_at = decisions.look_again_at
         current, changed = current_part(decisions, self._state.task)
         if changed:
-            self._decided = None  # these are decided on again, as they are now
+            self._decided = None  # the next cycle decides again on the changed tasks
             self._recent.forget()
         await self._applier.apply(snapshot, current, tried_all=tried_all)
         if decisions.idle_actions != self._idle_actions:
@@ -294,7 +325,7 @@ class Scheduler:
             async with asyncio.timeout(period):
                 await self._feed.changed.wait()
         except TimeoutError:
-            pass  # time itself is a change
+            pass  # the time alone may change the outcome
 
 
 def _known(configuration: Configuration) -> Configuration:
@@ -306,10 +337,10 @@ def _known(configuration: Configuration) -> Configuration:
 
 
 def rest_seconds(spent: float, least: float, most: float = math.inf) -> float:
-    """How long to rest after a cycle that took so long."""
+    """The pause after a cycle that took `spent` seconds of work."""
     return max(least, min(2 * spent, most), min(20 * spent, _UNNOTICED_SECONDS))
 
 
 def service(env: Environment, options: Options | None = None) -> Scheduler:
-    """The scheduler, ready to run in this environment."""
+    """The scheduler as a service of this environment."""
     return Scheduler(env, options or Options())

@@ -10,6 +10,7 @@ from pathlib import Path
 from bosket.api.keys import METRICS_NAMESPACE, NODE_POOL_LABEL, SCHEDULER_NAME
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.recording.flight.writer import Bounds
 from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.usage.source import UsageSource
 
@@ -54,6 +55,10 @@ class Options:
     metrics_namespace: str = METRICS_NAMESPACE
     #: where snapshots are kept on which the scheduler failed; None keeps none
     failed_snapshots: Path | None = field(default_factory=default_directory)
+    #: the folder of the flight recording; None records no cycles
+    recording: Path | None = None
+    #: how large it becomes, and how far it reaches back
+    recording_bounds: Bounds = field(default_factory=Bounds)
 
     @property
     def lease_name(self) -> str:

@@ -1,10 +1,9 @@
-"""Jobs that had no room a moment ago, and need not be tried again in every cycle.
+"""RecentFailures: jobs that found no room a moment ago and need not be tried in every cycle.
 
 In a full cluster thousands of jobs may wait, and trying all of them takes longer than placing the one pod that has just
-come and has room. Where cycles only place (`search_loop` does the rest), a job that found no room is left out of the
-next ones until it changes, until there is more room on a node where one of its tasks would fit, until its queue holds
-less if that was the reason, or until a second has passed. The last is what makes up for all that isn't looked at here:
-greedy placing may succeed with less room, and plugins may go by anything.
+arrived. Where cycles only place, a job that found no room is left out until it changes, until a node where one of its
+tasks would fit has more room, until its queue holds less if that was the reason, or until a second has passed. The last
+rule covers what isn't compared here: greedy placing may succeed with less room, and plugins may look at anything.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from bosket.scheduler.model.resource import GPU, NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
 
-#: All jobs are tried at least this often, if anything has changed.
+#: All jobs are tried at least this often if anything changed.
 ALL_SECONDS: Final = 1.0
 
-#: Reasons that lie in what is free, and in what queues hold.
+#: Reasons about free resources, and about queue capacity.
 _NO_ROOM = (GangShort, OverCapacity, TopologyUnsatisfied, DomainsShort)
 
 
 class RecentFailures:
-    """What the last cycles found no room for."""
+    """The jobs for which the last cycles found no room."""
 
     def __init__(self) -> None:
         self._failed: dict[ObjectKey, Waiting] = {}
@@ -41,7 +40,7 @@ class RecentFailures:
         self._all_at = 0.0  # when all jobs were last tried
 
     def forget(self) -> None:
-        """The next cycle tries all jobs."""
+        """Makes the next cycle try all jobs."""
         self._failed.clear()
         self._seen = None
 
@@ -50,11 +49,11 @@ class RecentFailures:
 
     @property
     def all_due_at(self) -> float:
-        """When all jobs are to be tried again."""
+        """The time at which all jobs are tried again."""
         return self._all_at + ALL_SECONDS
 
     def without(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot without jobs that would find no room again; the very same one where all are to be tried."""
+        """The snapshot without jobs that would find no room again; the same object where all are to be tried."""
         seen = self._seen
         if seen is None or not self._failed or not 0 <= snapshot.now - self._all_at < ALL_SECONDS:
             return snapshot
@@ -65,7 +64,7 @@ class RecentFailures:
         return replace(snapshot, unsettled=tried) if len(tried) < len(snapshot.unsettled) else snapshot
 
     def note(self, snapshot: Snapshot, part: Snapshot, decisions: Decisions) -> None:
-        """What came of a cycle on a part of a snapshot, as `without` gave it, or on all of it."""
+        """Records the outcome of a cycle, on the whole snapshot or on `without`'s part."""
         if part is snapshot:
             self._failed.clear()
             self._all_at = snapshot.now
@@ -75,7 +74,7 @@ class RecentFailures:
             self._failed = {key: each for key, each in self._failed.items() if key in snapshot.jobs}
         self._seen = snapshot
         self._placed = tuple(each for each in decisions.outcome.values() if not isinstance(each, Eviction))
-        # Who was placed, or waits for what is being released, holds its place in every cycle anew.
+        # Pipelined jobs take their room again in every cycle, so they are never left out.
         busy = {each.job.key for each in decisions.operations} | {claim.job for claim in snapshot.nominations}
         for each in decisions.waiting:
             if each.tasks and each.job.key not in busy and _lies_in_room(each):
@@ -87,7 +86,7 @@ class RecentFailures:
 
 
 def _lies_in_room(waiting: Waiting) -> bool:
-    """Whether the job waits for nothing but room; what neighbours, volumes and devices offer isn't compared."""
+    """Whether room is all that the job waits for; offers of volumes, devices and neighbours aren't compared."""
     if not waiting.reasons or not all(isinstance(each, _NO_ROOM) for each in waiting.reasons):
         return False
     return all(pod_class.special is None for pod_class in _classes(waiting))
@@ -98,7 +97,7 @@ def _classes(waiting: Waiting) -> set[PodClass]:
 
 
 def _is_comparable(before: Snapshot, after: Snapshot) -> bool:
-    """Whether nothing but pods and jobs has changed."""
+    """Whether only pods and jobs changed."""
     return (
         before.nodes.static_version == after.nodes.static_version
         and before.queues is after.queues
@@ -110,7 +109,7 @@ def _is_comparable(before: Snapshot, after: Snapshot) -> bool:
 
 
 class _Change:
-    """What two snapshots differ in: nodes with more room, queues that hold less."""
+    """The difference of two snapshots: nodes with more room, queues that hold less."""
 
     def __init__(self, before: Snapshot, after: Snapshot, placed: tuple[Operation, ...]) -> None:
         """`placed`: by the cycle on the snapshot before, whose jobs found that much less."""
@@ -152,7 +151,7 @@ class _Change:
         return row is None or not self._less.isdisjoint(self._tree.paths[row])
 
     def _has_room(self, pod_class: PodClass) -> bool:
-        """Whether a pod of the class fits into what is free of a node with more room than before."""
+        """Whether a pod of the class fits on one of the nodes with more room."""
         found = self._fits.get(pod_class)
         if found is None:
             fits = np.ones(self._free.shape[1], dtype=bool)

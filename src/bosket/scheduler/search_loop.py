@@ -1,11 +1,10 @@
-"""The search for victims, beside the loop that places.
+"""SearchLoop: searches for victims beside the loop that places.
 
-A search runs in a thread, on the newest snapshot when it starts, and may take seconds; pods for which there is room are
-placed meanwhile. What it finds is carried out where all that it rests on is still as it was. The rest is checked again
-on the newest snapshot, with the same victims and by the same rules (`proposal`); what isn't right any more is dropped,
-and counted. The next search begins when something has changed, after a rest as long as the last one took. While many
-pods are being bound it waits a little: binder and API server then need the processor for pods that have their room, and
-each pod that is bound would change what the search rests on.
+A search runs in a thread on the newest snapshot and may take seconds; meanwhile pods with room are placed. Findings are
+applied as they are where their jobs, nodes and queues did not change. Other findings are checked again on the newest
+snapshot, with the same victims and by the same rules (`proposal`); what no longer holds is dropped and counted. The
+next search starts after a change and after a pause as long as the last search. While many pods are being bound a search
+waits: the binder and the API server need the CPU, and each bind would outdate the search.
 """
 
 from __future__ import annotations
@@ -31,28 +30,30 @@ from bosket.scheduler.metrics.cycle import SchedulerMetrics
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.proposal import Proposal, Proposals, by_action, split
 from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.recording.flight.frames import CycleKind
+from bosket.scheduler.recording.flight.recorder import NOT_RECORDED, FlightRecorder
 
 _log = logging.getLogger(__name__)
 
-#: How often the findings of one search are checked on newer and newer snapshots before they are dropped.
+#: How often findings are checked again on newer snapshots before they are dropped.
 CHECKS: Final = 3
-#: Findings that are checked at once, in evicted pods: others that wait for the check see the first ones carried out.
+#: The size of one check, in evicted pods: later findings then see the earlier ones applied.
 CHECKED_PODS: Final = 500
-#: With more bind requests than that under way a search waits, but no longer than so many seconds.
+#: A search waits while more bind requests than this are pending, up to so many seconds.
 MANY_BINDS: Final = 100
 MOST_WAIT_SECONDS: Final = 10.0
 _BINDS_LOOK_SECONDS: Final = 0.05
-#: When nothing was found that a search fails with, it is tried again after so long, twice as long each time.
+#: The back-off after a search that raised without a known culprit; doubled each time.
 FIRST_RETRY_SECONDS: Final = 1.0
 MOST_RETRY_SECONDS: Final = 60.0
 
 
 class Abandoned(Exception):
-    """Nobody wants to know any more what the search would find."""
+    """Raised inside a search whose result is no longer wanted."""
 
 
 class _Searched(NamedTuple):
-    """What a search, or a check, decided on a snapshot."""
+    """The decisions of a search or a check, with their snapshot."""
 
     snapshot: Snapshot
     decisions: Decisions
@@ -60,7 +61,7 @@ class _Searched(NamedTuple):
 
 
 class SearchLoop:
-    """Searches for victims on behalf of one scheduler, one search at a time."""
+    """Searches for victims for one scheduler, one search at a time."""
 
     def __init__(
         self,
@@ -74,25 +75,27 @@ class SearchLoop:
         configuration: Callable[[], Configuration],
         binds_under_way: Callable[[], int],
         least_pause_seconds: float,
+        recorder: FlightRecorder | None = None,
     ) -> None:
-        """`placing` is held by the loop that places, from its snapshot until its decisions are applied: findings are
-        compared with a snapshot that shows them. `binds_under_way`: how many pods are about to be bound."""
-        self._binds_under_way = binds_under_way
+        """`placing`: the lock that the placing loop holds from a snapshot until its decisions are applied, so that
+        findings are compared with a snapshot that shows them. `binds_under_way`: the number of pending bind
+        requests."""
+        self._binds_under_way, self._recorder = binds_under_way, recorder
         self._clock, self._worker, self._failures = clock, worker, failures
         self._applier, self._metrics, self._placing = applier, metrics, placing
         self._configuration, self._least_pause_seconds = configuration, least_pause_seconds
         self._wanted = asyncio.Event()
-        self._abandoned = threading.Event()  # of the search that is under way
+        self._abandoned = threading.Event()  # set to end the running search
         self._searched: Snapshot | None = None
         self._again_at = math.inf
-        self._failed = 0  # searches in a row that failed, and nobody knows with what
+        self._failed = 0  # consecutive searches that raised without a known culprit
 
     def want(self) -> None:
-        """Jobs wait for which the last snapshot had no room."""
+        """Asks for a search: some jobs found no room."""
         self._wanted.set()
 
     def start_anew(self) -> None:
-        """Another configuration is in force, or another run begins: what is being searched for is of no use."""
+        """Ends the running search: the configuration changed or another run begins."""
         self._abandoned.set()
         self._searched = None
         self._again_at = math.inf
@@ -108,7 +111,7 @@ class SearchLoop:
             self._abandoned.set()
 
     async def _wait(self) -> None:
-        """Until somebody waits for room, or time alone may have changed the answer."""
+        """Waits until a search is wanted, or time alone may have changed the outcome."""
         until = self._again_at - self._clock.now()
         try:
             async with asyncio.timeout(None if math.isinf(until) else max(0.0, until)):
@@ -123,7 +126,7 @@ class SearchLoop:
             await self._clock.sleep(_BINDS_LOOK_SECONDS)
 
     async def _search(self) -> float:
-        """One search, and what comes of it; the seconds that it took."""
+        """One search and its consequences; returns the seconds that it took."""
         now = self._clock.now()
         current = await self._failures.look(now)
         if current is None or (current is self._searched and now < self._again_at):
@@ -138,7 +141,7 @@ class SearchLoop:
         return found.spent + await self._check(outdated)
 
     async def _check(self, outdated: tuple[Proposal, ...]) -> float:
-        """Checks findings on the newest snapshot, again and again while it changes; the seconds that it took."""
+        """Checks findings on the newest snapshot, repeatedly while it changes; returns the seconds that it took."""
         spent, dropped = 0.0, 0
         checks = CHECKS
         while outdated:
@@ -151,6 +154,8 @@ class SearchLoop:
                 dropped += len(outdated)
                 break
             spent += checked.spent
+            # A checked finding may be outdated again by changes during the check: it goes round, at most `CHECKS`
+            # times.
             again = await self._carry_out(checked, tells=False)
             confirmed = {each.preemptor.key for each in checked.decisions.lasting_evictions if each.preemptor}
             dropped += sum(each.job not in confirmed for each in part)
@@ -167,11 +172,12 @@ class SearchLoop:
         return spent
 
     async def _decide(self, current: Snapshot, now: float, proposals: Proposals | None) -> _Searched | None:
-        """What `decide` says of a snapshot; None when it fails, or another configuration is in force meanwhile."""
+        """Calls `decide` in the thread; None when it raises or the configuration changed meanwhile."""
         self._abandoned = abandoned = threading.Event()
         configuration, snapshot = self._configuration(), replace(current, now=now)
 
         def watch(step: str, name: str) -> AbstractContextManager[None]:
+            # `decide` can't be interrupted from outside, but it enters this timer at every step.
             if abandoned.is_set():
                 raise Abandoned
             return self._metrics.watch(step, name)
@@ -180,7 +186,7 @@ class SearchLoop:
             began = time.thread_time()
             return decide(part, known, watch, proposals=proposals), time.thread_time() - began
 
-        spent = 0.0
+        number, spent = self._record(snapshot, proposals), 0.0
 
         async def compute(part: Snapshot, known: Configuration) -> Decisions:
             nonlocal spent
@@ -191,19 +197,34 @@ class SearchLoop:
         try:
             decisions = await self._failures.quarantine.search(snapshot, configuration, compute)
         except Abandoned:
+            self._note_end(number, None, spent, "abandoned")
             return None
         except Exception as error:
+            self._note_end(number, None, spent, f"{type(error).__name__}: {error}")
             await self._investigate(snapshot, configuration, error, time.perf_counter() - started)
             return None
         self._failed = 0
+        self._note_end(number, decisions, spent)
         what = "search" if proposals is None else "check of what a search found"
         log_steps(_log, what, snapshot, configuration, decisions)
         return None if abandoned.is_set() else _Searched(current, decisions, spent)
 
+    def _record(self, snapshot: Snapshot, proposals: Proposals | None) -> int:
+        """Records what a search or a check decides on; its number in the recording."""
+        if self._recorder is None:
+            return NOT_RECORDED
+        kind: CycleKind = "search" if proposals is None else "check"
+        quarantined = tuple(str(each.suspect) for each in self._failures.quarantine.offenders)
+        return self._recorder.begin(snapshot, self._configuration(), kind, proposals=proposals, quarantined=quarantined)
+
+    def _note_end(self, number: int, decisions: Decisions | None, spent: float, error: str = "") -> None:
+        if self._recorder is not None:
+            self._recorder.end(number, decisions, spent, error)
+
     async def _investigate(
         self, snapshot: Snapshot, configuration: Configuration, error: Exception, spent: float
     ) -> None:
-        """After a search that raised: the next one goes without what it raised with, or comes later."""
+        """After a search that raised: leaves the culprit out of the next search, or backs off."""
         self._searched = None
         if await self._failures.found_culprits(snapshot, configuration, error, spent, searching=True):
             self._wanted.set()
@@ -213,7 +234,7 @@ class SearchLoop:
         self._again_at = self._clock.now() + pause
 
     async def _carry_out(self, found: _Searched, *, tells: bool) -> tuple[Proposal, ...]:
-        """Carries out what can be as it is; what can't, to be checked on a newer snapshot.
+        """Applies the findings that still hold; returns the others as proposals for a newer snapshot.
 
         `tells`: whether jobs' statuses are written. A check searches for no victims, so it knows less than the search.
         """
@@ -222,6 +243,7 @@ class SearchLoop:
             newest = await self._failures.look(now)
             if newest is None:
                 return ()
+            # Under the lock: a cycle that places must not decide between the comparison and the application.
             parts = split(found.decisions, found.snapshot, newest)
             await self._applier.apply_findings(replace(newest, now=now), parts.current)
             if tells:
@@ -234,7 +256,7 @@ class SearchLoop:
 
 
 def _first(proposals: tuple[Proposal, ...], most_pods: int) -> tuple[Proposal, ...]:
-    """The first of them, as long as they evict no more pods than that together; always one."""
+    """The first proposals that together evict at most so many pods; at least one."""
     count, pods = 1, proposals[0].evicted
     while count < len(proposals) and (pods := pods + proposals[count].evicted) <= most_pods:
         count += 1

@@ -229,16 +229,21 @@ def node(
     pods: int = 110,
     extended: Mapping[str, Quantity] | None = None,
     gpu_memory: int | None = None,
-    **labels: str,
+    labels: Mapping[str, str] | None = None,
+    **short_labels: str,
 ) -> Node:
-    """A ready node; `extended` are resources that Kubernetes itself doesn't know, `gpu_memory` MiB of each GPU."""
+    """A ready node; `extended` are resources that Kubernetes itself doesn't know, `gpu_memory` MiB of each GPU.
+
+    Labels whose keys are Python names may be given as such: `node("n", zone="a")`.
+    """
+    own_labels = {**short_labels, **(labels or {})}
     if gpu_memory is not None:
-        labels[NODE_GPU_MEMORY_LABEL] = str(gpu_memory)
+        own_labels[NODE_GPU_MEMORY_LABEL] = str(gpu_memory)
     allocatable: dict[str, Quantity] = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extended or {})}
     if gpus:
         allocatable["nvidia.com/gpu"] = str(gpus)
     return Node(
-        metadata=ObjectMeta(name=name, labels={"kubernetes.io/hostname": name, **labels}),
+        metadata=ObjectMeta(name=name, labels={"kubernetes.io/hostname": name, **own_labels}),
         spec=NodeSpec(),
         status=NodeStatus(
             capacity=allocatable, allocatable=allocatable, conditions=(NodeCondition(type="Ready", status="True"),)

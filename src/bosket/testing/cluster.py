@@ -17,6 +17,9 @@ from bosket.scheduler.state.cluster_state import ClusterState
 
 NOW = 1.75e9
 
+#: One object of a cluster, or several.
+Objects = KubeObject | Iterable[KubeObject]
+
 
 def state_of(objects: Iterable[KubeObject]) -> ClusterState:
     """A live state that has seen these objects, in this order."""
@@ -32,7 +35,7 @@ def drop_named(state: ClusterState, kind: type[KubeObject], name: str, namespace
     state.handlers(kind).drop(KubeObject(metadata=metadata))
 
 
-def snapshot_of(*objects: KubeObject | Iterable[KubeObject], now: float = NOW) -> Snapshot:
+def snapshot_of(*objects: Objects, now: float = NOW) -> Snapshot:
     """A snapshot of these objects; lists of objects are flattened."""
     flat: list[KubeObject] = []
     for each in objects:
@@ -40,9 +43,7 @@ def snapshot_of(*objects: KubeObject | Iterable[KubeObject], now: float = NOW) -
     return state_of(flat).snapshot(now)
 
 
-def decided(
-    *objects: KubeObject | Iterable[KubeObject], now: float = NOW, configuration: Configuration | None = None
-) -> Decisions:
+def decided(*objects: Objects, now: float = NOW, configuration: Configuration | None = None) -> Decisions:
     """What the scheduler does with these objects."""
     return decide(snapshot_of(*objects, now=now), configuration or Configuration())
 

@@ -7,7 +7,6 @@ named in `LiveCluster.unread`. Nothing is written.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import time
@@ -15,14 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bosket.api.core import ConfigMap
-from bosket.api.kai import Config, SchedulingShard
+from bosket.api.core import ConfigMap, Event, Pod
+from bosket.api.kai import Config, PodGroup, SchedulingShard
 from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_of
 from bosket.kube.client import Client
 from bosket.kube.codec import Kind, metadata_of
-from bosket.kube.errors import ApiError, Forbidden, NotFound
+from bosket.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
+from bosket.runtime.concurrent import for_each
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.configuration.settings import Settings
@@ -39,6 +39,8 @@ from bosket.services.operator.shard import lease_name
 
 #: Requests that are under way at a time.
 _AT_A_TIME: Final = 8
+#: Begins what is said of a kind of which only the objects of one namespace may be read.
+ONLY_NAMESPACE: Final = "only those of namespace"
 #: The shard that is meant where several exist and none is named.
 DEFAULT_SHARD: Final = "default"
 
@@ -56,6 +58,7 @@ class LiveCluster:
     unread: Mapping[str, str]
     #: the one namespace to which the reader's rights are limited; empty where the whole cluster was read
     namespace: str = ""
+    unserved: frozenset[str] = frozenset()  #: kinds that the cluster doesn't know
 
 
 async def read_cluster(
@@ -63,13 +66,11 @@ async def read_cluster(
 ) -> LiveCluster:
     """Reads the cluster. `namespace`: the fallback for kinds that may not be listed cluster-wide; `shard`: the name of
     a SchedulingShard where there are several. Raises KubeError when the server doesn't answer."""
-    gate = asyncio.Semaphore(_AT_A_TIME)
-    reader = _Reader(client, namespace, gate)
+    reader = _Reader(client, namespace)
     names = list(LISTS)
-    kinds: list[type[KubeObject]] = [LISTS[name].kind for name in names]
-    *lists, shards, configs = await asyncio.gather(
-        *(reader.read(kind) for kind in kinds), reader.read(SchedulingShard), reader.read(Config)
-    )
+    kinds: list[type[KubeObject]] = [Config, *(LISTS[name].kind for name in names)]
+    shards = await reader.read(SchedulingShard)  # alone: a server that doesn't answer is waited for once
+    configs, *lists = await for_each(kinds, reader.read, at_once=_AT_A_TIME)
     chosen = _chosen(shards, shard)
     common = Common(configs[0] if configs else Config(), OperatorOptions())
     configuration = replace(
@@ -90,30 +91,56 @@ async def read_cluster(
     memory = await _memory(client, lease_name(chosen, common))
     if memory is not NO_MEMORY:
         recorded = _with_memory(recorded, memory)
-    return LiveCluster(recorded, reader.unread, namespace if reader.is_limited else "")
+    limited_to = namespace if reader.is_limited else ""
+    return LiveCluster(recorded, reader.unread, limited_to, frozenset(reader.unserved))
+
+
+@dataclass(frozen=True, slots=True)
+class LiveHistory:
+    """Events, and the objects that they are about."""
+
+    events: Sequence[Event]
+    groups: Sequence[PodGroup]
+    pods: Sequence[Pod]
+    #: by kind, why its objects are unknown or only those of the namespace are known
+    unread: Mapping[str, str]
+    is_limited: bool
+    unserved: frozenset[str]  #: kinds that the cluster doesn't know
+
+
+async def read_history(client: Client, *, namespace: str = "default") -> LiveHistory:
+    """Reads what `bosket.tools.history` needs. Raises KubeError when the server doesn't answer."""
+    reader = _Reader(client, namespace)
+    groups = await reader.read(PodGroup)
+    kinds: list[type[KubeObject]] = [Event, Pod]
+    events, pods = await for_each(kinds, reader.read)
+    return LiveHistory(events, groups, pods, reader.unread, reader.is_limited, frozenset(reader.unserved))
 
 
 class _Reader:
     """Lists kinds, and notes which can't be listed."""
 
-    def __init__(self, client: Client, namespace: str, gate: asyncio.Semaphore) -> None:
-        self._client, self._namespace, self._gate = client, namespace, gate
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
         self.unread: dict[str, str] = {}
+        self.unserved: set[str] = set()
         self.is_limited = False
 
     async def read(self, kind: type[KubeObject]) -> Sequence[Any]:
         # Of ConfigMaps only their existence matters, and their contents may be large or private.
         wanted: Kind[Any] = metadata_of(kind) if kind is ConfigMap else kind
-        async with self._gate:
-            try:
-                return (await self._client.list(wanted)).items
-            except NotFound:
-                return ()
-            except Forbidden as error:
-                return await self._read_namespace(kind, wanted, error)
-            except ApiError as error:
-                self.unread[kind.__name__] = str(error)
-                return ()
+        try:
+            return (await self._client.list(wanted)).items
+        except NotFound:
+            self.unserved.add(kind.__name__)
+            return ()
+        except Unauthorized:
+            raise  # nothing at all can be read
+        except Forbidden as error:
+            return await self._read_namespace(kind, wanted, error)
+        except ApiError as error:
+            self.unread[kind.__name__] = str(error)
+            return ()
 
     async def _read_namespace(self, kind: type[KubeObject], wanted: Kind[Any], error: Forbidden) -> Sequence[Any]:
         if not resource_of(kind).namespaced:
@@ -125,7 +152,7 @@ class _Reader:
             self.unread[kind.__name__] = str(inner)
             return ()
         self.is_limited = True
-        self.unread[kind.__name__] = f"only those of namespace {self._namespace} may be read"
+        self.unread[kind.__name__] = f"{ONLY_NAMESPACE} {self._namespace} may be read"
         return found
 
 
@@ -157,4 +184,4 @@ def _with_memory(recorded: Recorded, memory: Memory) -> Recorded:
     state = recorded.state()
     state.restore(memory, now)
     held = tuple(sorted(state.own.pods_backing_off(now)))
-    return replace(recorded, commitments=state.own.commitments(now), held=held)
+    return replace(recorded, commitments=state.own.commitments(now), held=held, run_times=state.run_times.entries())

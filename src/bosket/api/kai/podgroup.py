@@ -158,6 +158,7 @@ class PodGroup(KubeObject):
         Column("Running", ".status.running", "integer"),
         Column("Min-SubGroup", ".spec.minSubGroup", "integer", priority=1),
         Column("Unschedulable", ".status.schedulingConditions[0].message", priority=1),
+        Column("Evicted", '.status.conditions[?(@.type=="Evicted")].message', priority=1),
         AGE,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bosket.api.crd_marks import AGE, Column, Duration, Rule, Timestamp, schema
+from bosket.api.crd_marks import AGE, Column, Duration, Int32, Rule, Timestamp, schema
 from bosket.api.object import KubeObject, Wire
 from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
@@ -79,6 +79,17 @@ class QueueCondition(Wire):
     message: str = ""
 
 
+class QueueFairShare(Wire):
+    """What a queue may count on now, in the units of its spec."""
+
+    gpu: float = 0.0
+    """In GPUs."""
+    cpu: float = 0.0
+    """In thousandths of a core."""
+    memory: float = 0.0
+    """In megabytes of 10^6 bytes."""
+
+
 class QueueStatus(Wire):
     """What a queue and all below it use and ask for."""
 
@@ -91,18 +102,41 @@ class QueueStatus(Wire):
     """The part of `allocated` that belongs to jobs which can't be preempted."""
     requested: dict[str, Quantity] = {}
     """Asked for by running and pending jobs."""
+    # Not in KAI, from here on: what people look for in `kubectl get queues`.
+    gpus: float | None = None
+    """GPUs in use, of all vendors together."""
+    runningJobs: Int32 | None = None
+    """Jobs that have their minimum of pods on nodes."""
+    waitingJobs: Int32 | None = None
+    """Jobs that haven't."""
+    fairShare: QueueFairShare | None = None
+    """As the scheduler divided the cluster; it writes this, and only changes that matter."""
 
 
 class Queue(KubeObject):
     """A node of the tree of queues among which the cluster is divided."""
 
     COLUMNS: ClassVar[tuple[Column, ...]] = (
+        # KAI's, in KAI's order.
         Column("Priority", ".spec.priority"),
         Column("Parent", ".spec.parentQueue"),
         Column("Children", ".status.childQueues"),
         Column("DisplayName", ".spec.displayName"),
-        Column("GPU-Quota", ".spec.resources.gpu.quota", "number", priority=1),
-        Column("GPU-Limit", ".spec.resources.gpu.limit", "number", priority=1),
+        # In GPUs, but for the last.
+        Column("GPUs", ".status.gpus", "number"),
+        Column("Fair-Share", ".status.fairShare.gpu", "number"),
+        Column("Quota", ".spec.resources.gpu.quota", "number"),
+        Column("Limit", ".spec.resources.gpu.limit", "number"),
+        Column("Waiting", ".status.waitingJobs", "integer"),
+        Column("Running", ".status.runningJobs", "integer", priority=1),
+        Column("Weight", ".spec.resources.gpu.overQuotaWeight", "number", priority=1),
+        Column("CPU", ".status.allocated.cpu", priority=1),
+        Column("CPU-Share-m", ".status.fairShare.cpu", "number", priority=1),
+        Column("CPU-Quota-m", ".spec.resources.cpu.quota", "number", priority=1),
+        Column("Memory", ".status.allocated.memory", priority=1),
+        Column("Memory-Share-MB", ".status.fairShare.memory", "number", priority=1),
+        Column("Memory-Quota-MB", ".spec.resources.memory.quota", "number", priority=1),
+        Column("Orphan", '.status.conditions[?(@.type=="Orphan")].status', priority=1),
         AGE,
     )
 

@@ -1,6 +1,6 @@
-"""What a Job's pods amount to: how many run, have succeeded, have failed, and since when.
+"""The pods of a Job, summarized: how many run, succeeded and failed, and when.
 
-Whose end has been counted is in the job's status and in the pods' finalizers (`job_tracking`), so that it can be told
+Whose end has been counted is in the job's status and in the pods' finalizers (`job_tracking`), so that it is known
 at any time, also by a controller that has just started. Only the pauses between attempts rest on what it remembers
 (`Memory`), as in Kubernetes.
 """

@@ -4,7 +4,6 @@
 `clique_update` say what comes next. Around them are four controllers: sets, scaling groups, cliques and gangs.
 """
 
-from bosket.grove.operator.options import Options
-from bosket.grove.operator.service import service
+from bosket.grove.operator.service import Options, service
 
 __all__ = ["Options", "service"]

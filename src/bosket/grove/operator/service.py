@@ -1,23 +1,36 @@
-"""The Grove operator as a service: four controllers on one view of the cluster, and one for topologies beside them."""
+"""GroveOperator: four controllers on one view of the cluster, and one for topologies."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Final
 
+from bosket.api.grove.operator_configuration import OperatorConfiguration
 from bosket.grove.backends import GangBackends
 from bosket.grove.operator.clique_controller import CliqueController
 from bosket.grove.operator.cluster import Cluster
 from bosket.grove.operator.compute_domains import ComputeDomains
 from bosket.grove.operator.gang_controller import GangController
 from bosket.grove.operator.group_controller import GroupController
-from bosket.grove.operator.options import Options
 from bosket.grove.operator.set_controller import NAME as SET_CONTROLLER
 from bosket.grove.operator.set_controller import SetController
 from bosket.grove.operator.set_gangs import SetGangs
 from bosket.grove.render.pod import InitProgram
 from bosket.grove.topology.controller import TopologyController
 from bosket.runtime.service import Environment, Service
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of the Grove operator."""
+
+    configuration: OperatorConfiguration = field(default_factory=OperatorConfiguration)
+    #: The image of the init container that waits for those that start before.
+    init_container_image: str = "grove-initc:latest"
+    #: What it runs there; the image's own entry point, if empty.
+    init_container_command: tuple[str, ...] = ()
+
 
 NAME: Final = "grove-operator"
 
@@ -34,7 +47,7 @@ class GroveOperator:
 
     def __init__(self, env: Environment, options: Options) -> None:
         configuration = options.configuration
-        #: Grove's own, so that never both operators work.
+        #: the name of Grove's own lease, so that only one of the two operators works
         self.lease_name = configuration.leaderElection.resourceName
         default_scheduler = configuration.scheduler.defaultProfileName
         topology_aware = configuration.topologyAwareScheduling.enabled

@@ -1,6 +1,5 @@
 """ClusterTopologyBindings: their levels become schedulers' topologies, and the result becomes their status.
 
-kai_topology     what KAI's Topology should be, and how one that somebody else keeps differs; pure
-binding_status   what a binding's status says of that; pure
-controller       carries both out, for Grove's operator
+binding_status   what a binding's status says of the topologies; pure
+controller       makes KAI's Topology what a binding says, and writes both results; for Grove's operator
 """

@@ -1,4 +1,4 @@
-"""Keeps schedulers' topologies as ClusterTopologyBindings say, and says in them how they fare.
+"""Keeps schedulers' topologies in line with ClusterTopologyBindings, and writes the bindings' status.
 
 A topology that a binding names as somebody else's is only compared. One that the operator keeps is made, and made anew
 when its levels change, which KAI lets nobody do in place; a topology of that name that isn't ours is left alone.
@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from bosket.api.grove import ClusterTopologyBinding, SchedulerTopologyStatus
 from bosket.api.grove.operator_configuration import KAI_SCHEDULER
 from bosket.api.kai import Topology
-from bosket.api.object import ObjectKey
-from bosket.api.ownership import controller_of
+from bosket.api.kai.topology import TopologyLevel, TopologySpec
+from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.ownership import controller_of, controller_reference
 from bosket.grove.topology.binding_status import (
     DRIFT_DETECTED,
     DRIFTED_MESSAGE,
@@ -27,7 +28,6 @@ from bosket.grove.topology.binding_status import (
     status_of,
     unavailable,
 )
-from bosket.grove.topology.kai_topology import agrees, desired_topology, is_owned
 from bosket.kube.errors import KubeError, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
@@ -176,3 +176,22 @@ class ForeignTopology(Exception):
 def _references(binding: ClusterTopologyBinding) -> dict[str, str]:
     """Topologies that somebody else keeps, by scheduler."""
     return {each.schedulerName: each.topologyReference for each in binding.spec.schedulerTopologyBindings}
+
+
+def desired_topology(binding: ClusterTopologyBinding) -> Topology:
+    """The topology that should be there."""
+    metadata = ObjectMeta(name=binding.metadata.name, ownerReferences=(controller_reference(binding),))
+    levels = tuple(TopologyLevel(nodeLabel=level.key) for level in binding.spec.levels)
+    return Topology(metadata=metadata, spec=TopologySpec(levels=levels))
+
+
+def is_owned(topology: Topology, binding: ClusterTopologyBinding) -> bool:
+    """Whether the topology was made for this very binding."""
+    owner = controller_of(topology)
+    return owner is not None and owner.uid == binding.metadata.uid
+
+
+def agrees(topology: Topology, binding: ClusterTopologyBinding) -> bool:
+    """Whether both have the same levels; what else a topology calls them doesn't matter."""
+    labels = [level.nodeLabel for level in topology.spec.levels]
+    return labels == [level.key for level in binding.spec.levels]

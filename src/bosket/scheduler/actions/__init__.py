@@ -1,4 +1,4 @@
-"""What a cycle does, step by step, by the names that the configuration knows them by."""
+"""The actions of a cycle, by the names that the configuration uses."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ ACTIONS: Mapping[str, Callable[[Session], None]] = {
     "preempt": preempt,
     "stalegangeviction": evict_stale_gangs,
 }
-#: Those that look for victims, which without a generator of scenarios they never find.
+#: Actions that search for victims; they need a plugin that generates scenarios.
 SEARCHING: frozenset[str] = frozenset({"consolidation", "reclaim", "preempt"})

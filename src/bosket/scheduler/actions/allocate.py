@@ -1,8 +1,8 @@
-"""Allocate: gives what is free, or is becoming free, to the jobs whose turn it is."""
+"""Allocate: places pending jobs on resources that are free or being released."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from bosket.scheduler.actions.nominations import serve_nominations
 from bosket.scheduler.framework.job_order import JobsByQueue
@@ -19,10 +19,12 @@ ALLOCATE = "allocate"
 
 
 def allocate(session: Session) -> None:
-    """Claims first. Then turn by turn: the gang's minimum, then extras one at a time, each time behind the others."""
+    """Serves nominations, then jobs in order: the gang's minimum first, then extras one at a time, each time behind the
+    other jobs."""
     serve_nominations(session)
     waiting = session.jobs.pending()
     shortages = _Shortages(session)
+    # With a queue depth the order decides which jobs are tried at all, so the shortcut would report others.
     if session.queue_depth is None and (refused := shortages.of_all(waiting)) is not None:
         session.outcome.jobs_seen += len(refused)
         for state, why in refused:
@@ -31,6 +33,7 @@ def allocate(session: Session) -> None:
     turns, statement = JobsByQueue(session, waiting), Statement(session)
     while (job := turns.pop()) is not None:
         reason = shortages.recall(job)
+        # The short path says no without a reason; the general path then finds the reason, or places the job after all.
         if reason is None and not place_single(session, statement, job):
             reason = place_job(session, statement, job)
             if reason is None:
@@ -40,15 +43,16 @@ def allocate(session: Session) -> None:
         if reason is not None:
             session.outcome.not_placed(job, reason)
             continue
+        # Extras wait for their next turn, so that minima of other jobs come first.
         if job.has_left_over and job.next_tasks():
             turns.push(job)
 
 
 def allocate_what_is_left(session: Session) -> None:
-    """At the end of the cycle: jobs that KAI's estimates keep waiting are judged by what really fits.
+    """At the end of the cycle: tries again the jobs that KAI's estimates refuse, now by what really fits.
 
-    Jobs that still wait are passed over: from the next cycle on they have their turn with all other jobs, and victims
-    are searched for on their behalf. In this cycle every job that KAI serves has been served before them.
+    Jobs that still wait are passed over: from the next cycle on KAI's estimates are ignored in their turn, and in
+    searches for victims. Every job that KAI would serve in this cycle has been served before.
     """
     late = [job for job in session.jobs.candidates() if _is_worth_another_try(session, job)]
     if not late:
@@ -82,26 +86,28 @@ def _is_worth_another_try(session: Session, job: JobState) -> bool:
 
 
 def _may_fit(session: Session, job: JobState) -> bool:
-    """Whether domains have the GPUs for it, if nobody else were there."""
+    """Whether the topology has domains with enough GPUs for the job, if no other pod were there."""
     return DomainRoom(session, job, job.next_tasks(), at_best=True).suffices()
 
 
 class _Shortages:
-    """What wasn't there for a gang isn't there for the next one of the same make, until something else is placed.
+    """Remembers which jobs had no room: equal jobs aren't tried again until something else is placed.
 
-    Nor is it there for one of another make that asks for more than any node has.
+    Also refuses jobs that ask for more than any node has (`Room`).
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[tuple[PodClass, int], GangShort] = {}
+        #: by class, number, and the kind of held nodes that such jobs are kept from
+        self._known: dict[tuple[PodClass, int, Hashable], GangShort] = {}
         self._room: Room | None = None
         self._version = session.outcome.version
 
     def of_all(self, jobs: Iterable[JobState]) -> list[tuple[JobState, JobReason]] | None:
-        """Why each of them has to wait, if not one can be placed: in a full cluster it doesn't matter whose turn it is.
+        """The reason of every job, if none of them can be placed; None if one might.
 
-        None when one of them might be. That takes a third off a cycle with a thousand gangs that wait.
+        In a full cluster the order of jobs doesn't matter then, which takes a third off a cycle with a thousand waiting
+        gangs.
         """
         found: list[tuple[JobState, JobReason]] = []
         for job in jobs:
@@ -123,7 +129,9 @@ class _Shortages:
         if alike is None:
             return None
         (pod_set,) = job.job.pod_sets
-        found = self._known.get(alike)
+        found = self._known.get((*alike, None))
+        if found is None and (kind := self._held_from(job)) is not None:
+            found = self._known.get((*alike, kind))
         placed, because = (found.placed, found.because) if found else (0, self._refusal(job, alike[0]))
         if because is None:
             return None
@@ -132,17 +140,21 @@ class _Shortages:
             return over
         first, subgroup = pod_set.pending[0].key, job.job.shown_name(pod_set)
         reason = GangShort(first, placed, pod_set.min_available, subgroup, because)
-        self._known.setdefault(alike, reason)
+        self._known.setdefault((*alike, None), reason)
         return reason
 
     def remember(self, job: JobState, reason: JobReason) -> None:
         alike = job.next_alike()
         if alike is not None and isinstance(reason, GangShort) and isinstance(reason.because, NodesRefused):
-            self._known.setdefault(alike, reason)
+            self._known.setdefault((*alike, self._held_from(job)), reason)
+
+    def _held_from(self, job: JobState) -> Hashable:
+        held = self._session.held_from(job, job.next_tasks())
+        return None if held is None else held.kind
 
     def _refusal(self, job: JobState, pod_class: PodClass) -> NodesRefused | None:
         if self._session.unfit(job.job.pod_sets[0].pending[0]) is not None:
-            return None  # that says more than the nodes do
+            return None  # a reason that concerns the pod itself says more than one about nodes
         if self._room is None:
             self._room = Room(self._session)
         return self._room.refusal(pod_class)

@@ -1,4 +1,4 @@
-"""Consolidation: running jobs move closer together so that a job fits, if everything that moves has a new place."""
+"""Consolidation: moves running jobs closer together so that a pending job fits, if every moved pod has a new place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from heapq import nlargest
 
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending, only
 from bosket.scheduler.configuration.settings import NO_BOUND
-from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
@@ -21,14 +21,14 @@ from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.room import ROUNDING
 from bosket.scheduler.solver.search import Solution
 
-#: How far KAI's way is gone where another one is known already.
+#: Steps for KAI's search where the cheapest moves are already known to work.
 STEPS_TO_COMPARE = 1000
-#: How far the search goes where even the cheapest moves didn't work out: it rarely finds what they didn't.
+#: Steps for KAI's search where the cheapest moves did not work: it rarely finds more.
 STEPS_AGAINST_HOPE = 10_000
 
 
 def consolidate(session: Session) -> None:
-    """Moves preemptible jobs together for others that wait."""
+    """Moves preemptible jobs for pending jobs."""
     if session.settings.max_consolidation_preemptees:
         evict_for_pending(session, _Consolidation(session))
 
@@ -47,7 +47,8 @@ class _Consolidation(Policy):
         bound = self.session.settings.max_consolidation_preemptees
         by_queue: Mapping[QueueRow, Entries] = running.by_queue
         if bound > 0:
-            # The last of all are among the last of each queue; one more, because the job itself doesn't count.
+            # The last `n` of all jobs are among the last `n` of each queue; one more, because the job itself doesn't
+            # count.
             by_queue = {row: entries[-bound - 1 :] for row, entries in by_queue.items()}
         result = {row: [entry for entry in entries if entry[1] is not job] for row, entries in by_queue.items()}
         return result if bound == NO_BOUND else _least_important(result, bound)
@@ -94,7 +95,7 @@ class _Consolidation(Policy):
         search = self.searcher(job, tables, candidates, steps)
         solution = search.solve()
         if cheapest is None or (solution is None and self._sees_all(tables) and not steps.cut_short()):
-            return solution  # what KAI finds impossible is left to reclaim and preempt, which may need fewer evictions
+            return solution  # as in KAI, the other actions then try: they may need fewer evictions
         if solution is not None and (
             not solution.is_complete or solution.evicted <= sum(len(each.tasks) for each in cheapest)
         ):
@@ -138,7 +139,8 @@ class _Consolidation(Policy):
 
 
 def _least_important(candidates: Mapping[QueueRow, Entries], count: int) -> Mapping[QueueRow, Entries]:
-    """So many of them, the last in order. KAI takes whichever come first out of a map, and one more than it says."""
+    """At most so many candidates, the last in order. KAI takes arbitrary ones (the order of a map), and one more than
+    configured."""
     ranked = ((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
     result: dict[QueueRow, Entries] = {}
     for _, row, entry in reversed(nlargest(count, ranked)):

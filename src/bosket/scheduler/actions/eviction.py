@@ -1,6 +1,6 @@
-"""What reclaim, preempt and consolidation have in common: for each job that waits, a search for victims.
+"""What reclaim, preempt and consolidation have in common: for each pending job, a search for victims.
 
-They differ in who may ask, who may be a victim, and which outcome is just: that is their `Policy`.
+The actions differ in their `Policy`: which jobs may preempt, which jobs may be victims, and which outcome is fair.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
-from bosket.scheduler.framework.extension import ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.lost_work import lost_gpu_seconds
+from bosket.scheduler.framework.operation import lost_gpu_seconds
 from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
@@ -37,32 +37,32 @@ from bosket.scheduler.solver.simulation_order import Branches
 
 
 class Policy(ABC):
-    """One action's rules."""
+    """The rules of one action."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     def may_ask(self, job: JobState) -> bool:
-        """Whether the action is for this job at all."""
+        """Whether the action concerns this job at all."""
         del job
         return True
 
     def is_entitled(self, job: JobState) -> bool:
-        """Whether the job may have others evicted as things stand now."""
+        """Whether the job may preempt at present; this can change when other jobs are evicted."""
         del job
         return True
 
     def has_a_chance(self, job: JobState) -> bool:
-        """Whether a search could succeed. Unlike one that isn't entitled, a job that has none counts as failed."""
+        """Whether a search could succeed. A job without a chance counts as failed, unlike a job that isn't entitled."""
         del job
         return True
 
     @abstractmethod
     def candidates(self, job: JobState, running: JobTable) -> Mapping[QueueRow, Entries]:
-        """Who may be a victim, by queue."""
+        """Jobs that may be victims, by queue."""
 
     def search(self, job: JobState, tables: Tables, budget: JobBudget) -> SearchOutcome:
-        """Searches for room for the job, and prunes what was found."""
+        """Searches for victims and prunes the solution."""
         with self.session.limits.noting() as obstacles:
             solution = self.solve(job, tables, budget)
             if solution is not None:
@@ -75,14 +75,15 @@ class Policy(ABC):
     def solve(
         self, job: JobState, tables: Tables, budget: JobBudget, among: Collection[JobState] | None = None
     ) -> Solution | None:
-        """Makes room for the job; in effect, to be committed. `among`: the only ones that may be victims, if given."""
+        """A solution for the job, in effect; None if there is none. `among`: the only jobs that may be victims, if
+        given."""
         candidates = only(among, self.candidates(job, tables.running))
         return self.searcher(job, tables, candidates, budget).solve() if any(candidates.values()) else None
 
     def solve_with(
         self, job: JobState, tables: Tables, victims: tuple[Batch, ...], budget: JobBudget
     ) -> Solution | None:
-        """The same with these victims, without searching for others."""
+        """A solution with exactly these victims, in effect; None if they make no room."""
         return self.searcher(job, tables, {}, budget).solve_with(victims)
 
     def searcher(
@@ -99,16 +100,16 @@ class Policy(ABC):
         )
 
     def accepts(self, solution: Solution) -> bool:
-        """What is asked of a solution beside the validators' consent."""
+        """A condition on solutions beside the validators."""
         del solution
         return True
 
     def has_no_better_right(self, other: JobState, victim: JobState) -> bool:
-        """Whether another job may go instead of a victim, if that is fewer pods."""
+        """Whether another job may be evicted instead of a victim, if that means fewer pods."""
         return other.queue_row == victim.queue_row and other.job.priority == victim.job.priority
 
     def pruned(self, job: JobState, tables: Tables, solution: Solution) -> Solution:
-        """The solution without evictions that aren't needed; in effect."""
+        """The solution without evictions that aren't needed, in effect."""
         if not solution.is_complete or not solution.evicted:
             return solution
         session, limits = self.session, self.session.configuration.search_budgets
@@ -122,7 +123,7 @@ class Policy(ABC):
             statistics = session.outcome.searches
             session.outcome.searches = SearchStatistics(
                 turns=statistics.turns
-            )  # the rest is about searches that were asked for
+            )  # pruning must not be counted as a search
             try:
                 return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
             finally:
@@ -138,17 +139,17 @@ class Policy(ABC):
 
     @abstractmethod
     def explain(self, preemptor: JobState) -> CauseOf:
-        """Why others are evicted for it, with the numbers as they are now, before the search."""
+        """The cause of evictions for this job, as text for people, with the amounts before the search."""
 
     @abstractmethod
     def alike(self, job: JobState) -> Hashable:
-        """Among which jobs one that failed speaks for the others."""
+        """A key: for jobs with equal keys, one failed search stands for the others."""
 
 
 def evict_for_pending(session: Session, policy: Policy) -> None:
-    """Tries every job that waits, in order, and commits what is found, until the action's budget is used up.
+    """Searches victims for every pending job, in order, and commits solutions, until the action's budget is used up.
 
-    A session with proposals checks these, and searches for nobody else.
+    A session with proposals only checks these.
     """
     if session.proposals is not None:
         _evict_as_proposed(session, policy, session.proposals.get(session.action, ()))
@@ -164,9 +165,10 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
     kinds = session.once(JobKinds)
     failed: defaultdict[Hashable, FailedJobs] = defaultdict(lambda: FailedJobs(kinds))
     still_to_come = Counter(map(policy.alike, asking))
-    # Who isn't entitled now may be later, but only when others have been evicted: where nobody is, nobody will be.
+    # A job that isn't entitled may become so only after evictions for another job: if none is, none will be.
     turns = JobsByQueue(session, asking) if any(map(policy.is_entitled, asking)) else None
     while turns is not None and (job := turns.pop()) is not None:
+        # One failed search stands for equal jobs behind it; the count says whether any are left to profit.
         likeness = policy.alike(job)
         still_to_come[likeness] -= 1
         if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
@@ -180,16 +182,18 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
             if still_to_come[likeness]:
                 failed_alike.add(job)
             continue
-        if tables is None:  # made when the first job is searched for: it costs more than finding out that none is
+        if tables is None:  # built late: often no job gets this far
             tables = Tables(session)
             if not tables.running.by_queue:
-                return  # nobody to take from
+                return  # there are no victims
+        # A job gets its minimum even when the action's budget is used up, so that no job starves behind expensive ones.
         for_job = budget.for_job()
         session.outcome.searches.tried[session.action] += 1
         if for_job.is_used_up():
             _note(session, "not_attempted", for_job)
             session.outcome.not_placed(job, SearchCutShort(session.action, begun=False))
             continue
+        # Before the search: the text shows the accounts as they were when the right to preempt was established.
         cause_of = policy.explain(job)
         outcome = policy.search(job, tables, for_job)
         solution = outcome.solution
@@ -209,7 +213,7 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
             and _is_a_matter_of_time(session, policy, job, tables, for_job)
         ):
             session.outcome.not_placed(job, MinRuntimeNotElapsed(outcome.protected_until))
-        # Another job like one that has successors may have victims that this one has not.
+        # A job with successors has fewer victims than equal jobs, so its failure does not stand for theirs.
         if still_to_come[likeness] and not session.outcome.successors(job.job) - {job.job.key}:
             failed_alike.add(job)
         if for_job.cut_short():
@@ -218,7 +222,7 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
 
 
 def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Proposal]) -> None:
-    """Commits what an earlier search found, as far as it is still right by all rules."""
+    """Checks proposals of earlier searches by all rules, and commits those that still hold."""
     if not proposals:
         return
     waiting = {state.job.key: state for state in session.jobs.pending()}
@@ -250,7 +254,7 @@ def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Pro
 
 
 def _proposed_victims(proposal: Proposal, candidates: Mapping[QueueRow, Entries]) -> tuple[Batch, ...] | None:
-    """The victims as they are now; None when one of them is gone, or may no longer be evicted for the job."""
+    """The proposal's victims in this snapshot; None when one is gone or may no longer be evicted for the job."""
     states = {state.job.key: state for entries in candidates.values() for _, state in entries}
     batches: list[Batch] = []
     for key, pods in proposal.victims:
@@ -265,14 +269,14 @@ def _proposed_victims(proposal: Proposal, candidates: Mapping[QueueRow, Entries]
 
 
 def _note(session: Session, result: SearchResult, budget: JobBudget) -> None:
-    """Counts what came of the search for one job."""
+    """Counts the result of the search for one job."""
     session.outcome.searches.jobs[session.action, result, budget.is_reduced] += 1
     if result == "not_attempted" or (result == "deadline_exhausted" and budget.is_reduced):
         session.outcome.searches.exhausted[session.action] = None
 
 
 def _is_a_matter_of_time(session: Session, policy: Policy, job: JobState, tables: Tables, budget: JobBudget) -> bool:
-    """Whether the job would be served if nobody's minimum run time protected him."""
+    """Whether the job would be served if no minimum run time protected its victims."""
     if budget.is_used_up():
         return False
     with session.limits.without_protection():
@@ -284,11 +288,11 @@ def _is_a_matter_of_time(session: Session, policy: Policy, job: JobState, tables
 
 
 def _conclude(session: Session, job: JobState, solution: Solution, cause_of: CauseOf) -> bool:
-    """Commits what was found, unless the job can't be served like that; whether it was.
+    """Commits the solution and returns True, unless the job can't be served like that.
 
-    As in KAI, a gang isn't served that has sub-groups without their minimum, also if it could do without these; but the
-    others of this cycle have their turns as if it were. Unlike in KAI all of it is taken back at the end, nobody is
-    promised such room, let alone somebody evicted for him, and a gang holds others up only once.
+    As in KAI, a gang isn't served while sub-groups lack their minimum, even if it could do without them; the outcome
+    stays in effect for the other jobs of this cycle. Unlike in KAI, all of it is rolled back at the end, no job gets a
+    nomination for such room, and a gang does this only once.
     """
     statement = solution.statement
     if not solution.is_complete:
@@ -306,14 +310,14 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
 
 
 def only(among: Collection[JobState] | None, candidates: Mapping[QueueRow, Entries]) -> Mapping[QueueRow, Entries]:
-    """Of candidates those among some jobs; all of them where these are None."""
+    """The candidates among the given jobs; all candidates for None."""
     if among is None:
         return candidates
     return {row: [entry for entry in entries if entry[1] in among] for row, entries in candidates.items()}
 
 
 class Tables:
-    """Who waits and who runs, kept from one search to the next."""
+    """The pending and the running jobs, kept from one search to the next."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -322,7 +326,7 @@ class Tables:
         self._largest: list[float] | None = None
 
     def largest(self) -> list[float]:
-        """By resource, the most that any task holds that may be evicted; found out once, when everybody is there."""
+        """By resource, the most that any possible victim holds. Computed once, before anybody is evicted."""
         if self._largest is None:
             entries = (entry for entries in self.running.by_queue.values() for entry in entries)
             classes = {task.pod_class for _, state in entries for task in state.job.tasks}
@@ -331,14 +335,14 @@ class Tables:
 
     @cached_property
     def branches(self) -> Branches:
-        """Those who wait. Made for the first search: often nobody runs who may be evicted for those who ask."""
+        """The pending jobs, for simulations. Built for the first search: often no job may be evicted at all."""
         waiting = (self._session.jobs.state_of(job) for job in self._session.snapshot.unsettled if job.has_pending)
         return Branches(
             self._session, JobTable(self._session, (state for state in waiting if state and state.has_left_over))
         )
 
     def renew(self, jobs: set[JobState]) -> None:
-        """These have changed, by what a search found."""
+        """Updates the tables for jobs that a search changed."""
         for job in jobs:
             self.branches.pending.renew(job, keep=job.has_left_over)
             self.running.renew(job, keep=_may_be_victim(job))
@@ -356,7 +360,7 @@ def _has_work(session: Session) -> bool:
 
 
 def _may_be_active(job: Job) -> bool:
-    """Cheap, because it is asked of every job there is: it runs, or may have been given a place in this cycle."""
+    """Whether the job has running tasks, or may have got a place in this cycle. Cheap: called for every job."""
     return job.preemptible and (job.is_active or job.has_pending)
 
 
@@ -367,7 +371,7 @@ def _may_be_victim(job: JobState) -> bool:
 def admitted(
     preemptor: JobState, running: JobTable, filters: AllOf[VictimFilter], rows: list[QueueRow]
 ) -> Mapping[QueueRow, Entries]:
-    """Those running in these queues to whom no filter objects."""
+    """By queue, the running jobs to which no victim filter objects."""
     result: dict[QueueRow, Entries] = {}
     asking = [each for each in filters if each.by_job]
     for row in rows:
@@ -381,7 +385,7 @@ def admitted(
 
 
 def _is_delayed(session: Session, job: JobState) -> bool:
-    """Whether the job must still wait before others are evicted for it."""
+    """Whether the job's preemption delay isn't over."""
     ends = preemption_delay_end(job.job, evicted_at=session.snapshot.now if job.was_evicted else None)
     if ends is None or session.snapshot.now >= ends:
         return False
@@ -391,7 +395,7 @@ def _is_delayed(session: Session, job: JobState) -> bool:
 
 
 def preemption_delay_end(job: Job, *, evicted_at: float | None) -> float | None:
-    """When others may be evicted for it: its delay after it was made, or after it was itself evicted."""
+    """When the job may preempt: its preemption delay after its creation, or after its own eviction."""
     if not job.preemption_delay_seconds:
         return None
     since = max(job.created, job.history.last_evicted or 0.0, evicted_at or 0.0)
@@ -399,14 +403,14 @@ def preemption_delay_end(job: Job, *, evicted_at: float | None) -> float | None:
 
 
 def _may_have_domains(session: Session, job: JobState) -> bool:
-    """Whether topologies have domains that are large enough for the job, if nobody else were there."""
+    """Whether the topology has domains that are large enough for the job, if no other pod were there."""
     return not job.is_constrained or DomainRoom(session, job, job.next_tasks(), at_best=True).suffices()
 
 
 def _is_hopeless(session: Session, job: JobState) -> bool:
     """Whether some task can't be placed whatever is evicted."""
     if job.next_alike() is not None and not any(map(session.unfit, job.job.pod_sets[0].pending)):
-        return False  # which of them come next needn't be found out
+        return False  # avoids sorting the pending tasks
     for task in job.next_tasks():
         unfit = session.unfit(task)
         if unfit is not None:

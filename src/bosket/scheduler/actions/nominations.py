@@ -1,8 +1,8 @@
-"""Nominations are served before all turns: nodes that earlier cycles freed for a job are given to that job.
+"""Nominations are served before all other jobs: nodes that earlier cycles freed for a job are given to that job.
 
-Where the nominated nodes still have room, the job's tasks go exactly there; otherwise wherever they fit. What is kept
-for a job that was moved stays free until its new pods exist. A job that backs off after a failed binding, or that isn't
-ready, doesn't block others: its nomination isn't served in this cycle.
+The job's tasks go exactly to the nominated nodes where these still have room, otherwise wherever they fit. Room for a
+job that was moved is kept until its new pods exist. A job that backs off after a failed bind, or isn't ready, doesn't
+block others: its nomination isn't served in this cycle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bosket.scheduler.model.task import Task, TaskStatus
 
 
 def serve_nominations(session: Session) -> None:
-    """Places the jobs that have a nomination, as far as they can be placed now."""
+    """Places the tasks of nominated jobs, as far as they fit now."""
     nominations = session.snapshot.nominations
     if not nominations:
         return
@@ -32,7 +32,7 @@ def serve_nominations(session: Session) -> None:
 
 
 def _served_on_nodes(session: Session, nomination: Nomination, waiting: dict[ObjectKey, JobState]) -> bool:
-    """Whether nothing of the nomination is left to serve, after an attempt on the nominated nodes."""
+    """Tries to place the job on its nominated nodes; whether nothing of the nomination is left to serve."""
     job = waiting.get(nomination.job)
     if nomination.is_return:
         if job is None:

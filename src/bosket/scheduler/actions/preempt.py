@@ -1,11 +1,11 @@
-"""Preempt: inside a queue, a job takes the place of others of lower priority."""
+"""Preempt: inside a queue, a job preempts jobs of lower priority."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
-from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
@@ -17,7 +17,7 @@ from bosket.scheduler.solver.order import Entries, JobTable
 
 
 def preempt(session: Session) -> None:
-    """Lets higher priorities go first inside each queue."""
+    """Preempts jobs for pending jobs of higher priority in the same queue."""
     evict_for_pending(session, _Preempt(session))
 
 

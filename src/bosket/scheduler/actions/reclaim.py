@@ -1,11 +1,11 @@
-"""Reclaim: a job within its queue's fair share takes back from other queues what these hold beyond theirs."""
+"""Reclaim: a job within its queue's fair share evicts jobs of queues that hold more than theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
-from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
@@ -18,7 +18,7 @@ from bosket.scheduler.solver.order import Entries, JobTable
 
 
 def reclaim(session: Session) -> None:
-    """Takes back what queues are entitled to, at the expense of others."""
+    """Evicts jobs of queues above their fair share for pending jobs of queues below theirs."""
     evict_for_pending(session, _Reclaim(session))
 
 

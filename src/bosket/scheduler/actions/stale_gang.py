@@ -1,4 +1,4 @@
-"""Stale gangs: one that has been below its minimum for longer than its grace gives its resources back."""
+"""Stale gangs: a gang that is below its minimum for longer than its grace period is evicted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bosket.scheduler.model.task import Task
 
 
 def evict_stale_gangs(session: Session) -> None:
-    """Marks gangs that are stale, forgets the mark of those that recovered, and evicts after the grace."""
+    """Records which gangs are stale and which recovered, and evicts after the grace period."""
     session.outcome.take_back()  # else a gang would seem complete that isn't
     session.outcome.jobs_seen = len(session.snapshot.stale)
     for job in session.snapshot.stale:

@@ -6,12 +6,12 @@ A change counts only if the scheduler's own decision on the patched snapshot sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from bosket.scheduler.answers.candidate import Candidate, Patches
-from bosket.scheduler.answers.candidates.room import WAIT, of_room
+from bosket.scheduler.answers.candidates.room import FREE_ROOM, WAIT, of_room
 from bosket.scheduler.answers.change import ChangeError
 from bosket.scheduler.answers.explanation import Change, Outcome
 from bosket.scheduler.answers.patching import command
@@ -32,18 +32,15 @@ class Budget:
 
     seconds: float
     clock: Callable[[], float]
-    _began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._began = self.clock()
+    began: float  #: what the clock told when the question was put
 
     @property
     def used(self) -> float:
-        return self.clock() - self._began
+        return self.clock() - self.began
 
-    def check(self) -> None:
-        """Raises OutOfTime once the time is used up."""
-        if self.used > self.seconds:
+    def check(self, expected: float = 0.0) -> None:
+        """Raises OutOfTime where less time is left than what comes next is expected to take."""
+        if self.used + expected > self.seconds:
             raise OutOfTime
 
 
@@ -54,34 +51,40 @@ class ChangeSearch:
         self._trial, self._cluster, self._key, self._budget = trial, trial.cluster, trial.key, budget
         #: whether the job would start if it were the only one that waits: then it is the others that a change is about
         self._is_about_order = trial.start_alone is not None
+        self._whole_cycle = 0.0  # seconds that the dearest one took so far
 
     def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
         """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""
-        found: dict[str, Change] = {}
+        ordered = list(candidates)
+        found: dict[int, Change] = {}  # by place in that order
+        complete = True
         try:
-            for candidate in candidates:
-                if candidate.kind in found:
+            # What is dear to try comes last: there may be no time for it.
+            for place, candidate in sorted(enumerate(ordered), key=lambda each: each[1].from_below):
+                kinds = {each.kind for each in found.values()}
+                if candidate.kind in kinds or (candidate.kind == WAIT and FREE_ROOM in kinds):
                     continue
                 if len(found) == MOST_CHANGES:
                     break
                 change = self._prove(candidate)
                 if change is not None:
-                    found[candidate.kind] = change
+                    found[place] = change
         except OutOfTime:
-            return tuple(found.values()), False
-        return tuple(found.values()), True
+            complete = False
+        return tuple(found[place] for place in sorted(found)), complete
 
     def _prove(self, candidate: Candidate) -> Change | None:
         """The smallest size of the candidate that starts the job, with the proof; None when none does."""
         if not self._trial.starts_in_emptied and not self._starts_in_emptied(candidate.patch(candidate.most)):
             return None
-        size = self._smallest(candidate.most, lambda size: self._may_start(candidate.patch(size)))
+        search = self._from_below if candidate.from_below else self._smallest
+        size = search(candidate.most, lambda size: self._may_start(candidate.patch(size)))
         if size is None:
             return self._with_room(candidate)
         start = self._start(candidate.patch(size))
         if start is None and size < candidate.most:
             # Others take what the job could have had: it takes more than the job alone would need.
-            size = self._smallest(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
+            size = search(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
             start = self._start(candidate.patch(size)) if size is not None else None
         if start is None or size is None:
             return self._with_room(candidate)
@@ -98,11 +101,11 @@ class ChangeSearch:
         if self._trial.starts_in_emptied:
             return None
         size = self._smallest(candidate.most, lambda size: self._starts_in_emptied(candidate.patch(size)))
-        room = next((each for each in of_room(self._trial) if each.kind == WAIT), None)
+        room = next(iter([*of_room(self._trial)][-1:]), None)
         if size is None or room is None:
             return None
         change = candidate.patch(size)
-        count = self._smallest(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
+        count = self._from_below(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
         start = self._start((*change, *room.patch(count))) if count is not None else None
         if count is None or start is None:
             return None
@@ -124,7 +127,18 @@ class ChangeSearch:
             verified=True,
             stepLessFails=step_less_fails,
             commands=tuple(map(command, patch)) if candidate.has_commands else (),
+            made_in=self._owner() if candidate.in_template else "",
         )
+
+    def _owner(self) -> str:
+        """What makes the job's pods, where something does."""
+        owners = [
+            f"{each.kind} {each.name}"
+            for task in self._trial.job.tasks
+            for each in task.pod.metadata.ownerReferences
+            if each.controller
+        ]
+        return owners[0] if owners else ""
 
     def _smallest(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
         """By bisecting, a size above `fails` that does, the next smaller one of which was tried and doesn't."""
@@ -138,6 +152,15 @@ class ChangeSearch:
                 fails = middle
         return most
 
+    def _from_below(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
+        """The same, trying small sizes first, in steps that double."""
+        step = 1
+        while (size := fails + step) < most:
+            if starts(size):
+                return self._smallest(size, lambda each: each == size or starts(each), fails)
+            fails, step = size, step * 2
+        return self._smallest(most, starts, fails)
+
     def _starts_in_emptied(self, patches: Patches) -> bool:
         self._budget.check()
         cluster = self._trial.emptied
@@ -145,7 +168,7 @@ class ChangeSearch:
             with cluster.changed(patches) as snapshot:
                 return start_of(cluster.decide(snapshot), self._key) is not None
         except ChangeError:
-            return True  # a patch of what isn't in the emptied cluster: the whole one will tell
+            return False  # a change of what isn't there any more, and so isn't in the way
 
     def _may_start(self, patches: Patches) -> bool:
         """Whether the job could start if it were the only one that waits."""

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from bosket.api.core import Node
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.kube.codec import codec_of, gc_paused
 from bosket.scheduler.answers.change import ChangeError, ObjectPatch, patched
@@ -24,6 +23,7 @@ from bosket.scheduler.configuration.file import configuration_document
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.recording.flight.digest import decisive
 from bosket.scheduler.recording.object_lists import LISTS, RecordedList
 from bosket.scheduler.recording.recorded import Partition, Recorded
 
@@ -45,6 +45,7 @@ class Cluster:
         self.configuration, self.missing = known_part(recorded.configuration)
         self.now = now if now is not None else recorded.now if recorded.now is not None else time.time()
         self.decides = 0  #: calls of `decide` so far
+        self._digest: str | None = None  # of the objects as they are
         self._shard = shard = recorded.parameters.partition_params or Partition()
         self._state = recorded.state(report)
         self._objects: dict[type[KubeObject], dict[ObjectKey, KubeObject]] = {
@@ -88,17 +89,19 @@ class Cluster:
     @contextmanager
     def replaced(self, after: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None]) -> Iterator[Snapshot]:
         """The snapshot with these objects instead, by kind and key; None removes one. Taken back at the end."""
-        before = {what: self.get(*what) for what in after}
+        before, digest = {what: self.get(*what) for what in after}, self._digest
         mix = self._state.pod_mix(self.now)
         try:
             self._put(after)
             yield self.snapshot()
         finally:
             self._put(before)
+            self._digest = digest
             # A pod that was tried would otherwise stay counted among the pods that this cluster sees.
             self._state.put_pod_mix(mix, self.now)
 
     def _put(self, objects: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None]) -> None:
+        self._digest = None
         # In the order of `LISTS`, because pods are judged by what else is there when they come.
         for kind in _LIST_OF:
             known = self._objects[kind]
@@ -122,6 +125,11 @@ class Cluster:
 
     def digest(self) -> str:
         """Digest of all that a decision depends on, apart from the time: equal digests, equal decisions."""
+        if self._digest is None:
+            self._digest = self._make_digest()
+        return self._digest
+
+    def _make_digest(self) -> str:
         digest = hashlib.sha256()
         digest.update(msgspec.json.encode(configuration_document(self.configuration), order="sorted"))
         digest.update(msgspec.json.encode(self.recorded.parameters, order="sorted"))
@@ -130,15 +138,5 @@ class Cluster:
             encode, known = codec_of(each.kind).encode, self._objects[each.kind]
             digest.update(each.kind.__name__.encode())
             for key in sorted(known):
-                digest.update(encode(_decisive(each.redact(known[key]))))
+                digest.update(encode(decisive(each.redact(known[key]))))
         return f"sha256:{digest.hexdigest()}"
-
-
-def _decisive(obj: KubeObject) -> KubeObject:
-    """The object without what changes on every write and every heartbeat, though nothing of consequence did."""
-    metadata = msgspec.structs.replace(obj.metadata, resourceVersion="", generation=0, managedFields=())
-    obj = msgspec.structs.replace(obj, metadata=metadata)
-    if isinstance(obj, Node):
-        conditions = tuple(msgspec.structs.replace(each, lastHeartbeatTime=None) for each in obj.status.conditions)
-        obj = msgspec.structs.replace(obj, status=msgspec.structs.replace(obj.status, conditions=conditions))
-    return obj

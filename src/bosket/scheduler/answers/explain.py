@@ -20,15 +20,20 @@ from bosket.scheduler.answers.candidates import candidates
 from bosket.scheduler.answers.changes import Budget, ChangeSearch
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.explanation import Attempt, Explanation, JobAhead, JobSummary, Position, State, Verdict
+from bosket.scheduler.answers.job_table import job_rows
 from bosket.scheduler.answers.node_groups import node_groups
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import Start, Trial
+from bosket.scheduler.answers.workload_name import shown_names, workload_of
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
-#: Seconds of CPU for the search for changes, by the number of nodes that a cluster has at most.
-SECONDS = ((1000, 0.4), (1_000_000_000, 1.6))
+#: Seconds of CPU after which no more changes are tried, by the number of nodes that a cluster has at most.
+SECONDS = ((1000, 0.5), (1_000_000_000, 2.0))
+ENDED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 #: So many of the jobs ahead are named.
 MOST_AHEAD = 5
 
@@ -54,7 +59,8 @@ def find_job(cluster: Cluster, key: ObjectKey) -> ObjectKey:
         group = obj.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and obj.metadata.namespace == key.namespace and _is_owned(obj, key.name):
             return ObjectKey(key.namespace, group)
-    known = [each.key for each in cluster.objects(PodGroup)]
+    groups = [each for each in cluster.objects(PodGroup) if isinstance(each, PodGroup)]
+    known = [ObjectKey(group.namespace, name) for group, name in shown_names(groups).items()]
     elsewhere = [str(each) for each in known if each.name == key.name]
     close = elsewhere or difflib.get_close_matches(str(key), list(map(str, known)), 3, 0.5)
     hint = f"; there is {' and '.join(close)}" if close else ""
@@ -70,14 +76,16 @@ def explain(
     key: ObjectKey,
     *,
     seconds: float | None = None,
+    decided: Decisions | None = None,
     clock: Callable[[], float] = time.process_time,
 ) -> Explanation:
     """Why the pod group `key` waits, and what would start it. Raises `UnknownJob`.
 
-    `seconds`: of CPU, for the search for changes; 0 leaves it out. `clock`: how much CPU was used.
+    `seconds`: of CPU, after which no more changes are tried; 0 for none. `decided`: what the next cycle decides on this
+    very cluster, where that is known already. `clock`: how much CPU was used.
     """
     began, decides_before = clock(), cluster.decides
-    trial = Trial(cluster, key)
+    trial = Trial(cluster, key, decided)
     if key not in trial.snapshot.jobs:
         raise UnknownJob(f"pod group {key} isn't one of this scheduler's: another scheduler or another shard has it")
     if seconds is None:
@@ -88,12 +96,14 @@ def explain(
     waits = verdict in ("never", "not-now")
     session = open_session(trial.snapshot, cluster.configuration) if waits else None
     changes, complete = (
-        ChangeSearch(trial, Budget(seconds, clock)).find(candidates(trial))
+        ChangeSearch(trial, Budget(seconds, clock, began)).find(candidates(trial))
         if waits and seconds > 0
         else ((), not waits)
     )
     return Explanation(
-        job=JobSummary(job.key.namespace, job.key.name, job.queue, job.priority, state),
+        job=JobSummary(
+            job.key.namespace, job.key.name, job.queue, job.priority, state, "/".join(workload_of(job.group))
+        ),
         verdict=verdict,
         sentence=answer.sentence,
         reason=answer.reason,
@@ -109,10 +119,34 @@ def explain(
     )
 
 
+def explain_as_written(cluster: Cluster, key: ObjectKey) -> Explanation:
+    """What the scheduler has written about the job, for readers who may not see all that a decision needs."""
+    row = next(
+        (each for each in job_rows(cluster.snapshot(), None, cluster.now) if (each.namespace, each.name) == key), None
+    )
+    if row is None:
+        raise UnknownJob(f"pod group {key} isn't one of this scheduler's")
+    return Explanation(
+        job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state, row.workload),
+        verdict=None,
+        sentence=row.sentence or "the scheduler has written nothing about it",
+        reason=Reason(row.reason, "order"),
+        position=None,
+        nodes=(),
+        tried=(),
+        blockers=(),
+        changes=(),
+        complete=False,
+        snapshotDigest=cluster.digest(),
+        decides=0,
+        cpu_ms=0.0,
+    )
+
+
 def _verdict(trial: Trial) -> Verdict:
     job = trial.job
-    if not job.has_waiting and any(task.status in ACTIVE_ALLOCATED for task in job.tasks):
-        return "running"
+    if not job.has_waiting and any(task.status in (*ACTIVE_ALLOCATED, *ENDED) for task in job.tasks):
+        return "running"  # or it did: nothing of it waits
     start = trial.start
     if start is not None:
         return "waiting-for-termination" if start.waits and not start.evicts else "next-cycle"
@@ -126,7 +160,7 @@ def _state(trial: Trial) -> State:
         return "pipelined" if nominated or (trial.start is not None and trial.start.waits) else "pending"
     if any(task.status in ACTIVE_ALLOCATED for task in tasks):
         return "running"
-    if tasks and all(task.status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED) for task in tasks):
+    if tasks and all(task.status in ENDED for task in tasks):
         return "finished"
     return "evicted" if job.history.last_evicted is not None else "pending"
 
@@ -134,28 +168,59 @@ def _state(trial: Trial) -> State:
 def _answer(trial: Trial, verdict: Verdict) -> Answer:
     """The reason and the sentence; where the job is about to start, what it still waits for."""
     if verdict == "running":
+        if not any(task.status in ACTIVE_ALLOCATED for task in trial.job.tasks):
+            return Answer(Reason("Finished", "order"), f"has ended: {_pods(len(list(trial.job.tasks)))}")
         running = sum(task.status in ACTIVE_ALLOCATED for task in trial.job.tasks)
-        return Answer(Reason("Running", "order"), f"runs with {running} of {running} pods")
+        return Answer(Reason("Running", "order"), f"runs with {_pods(running)}")
     if verdict in ("next-cycle", "waiting-for-termination"):
         assert trial.start is not None
         return _starting(trial.start)
+    never = None
+    if verdict == "never":
+        never = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
     waiting = trial.waiting
     # What others get in their turns counts, too, where nobody can be evicted for the job.
     decisions = trial.whole if trial.start_alone is not None else trial.placing
     answer = Sentences(trial.snapshot, decisions).of(waiting) if waiting is not None else None
-    return answer or Answer(Reason("", "order"), "waits for its turn")
+    return chosen(never, answer) or Answer(Reason("", "order"), "waits for its turn")
+
+
+def chosen(never: Answer | None, now: Answer | None) -> Answer | None:
+    """Of why a job could never start and why it doesn't start now the first; where they are the same, that with the
+    amounts of now."""
+    if never is None or (now is not None and _is_same(now.reason, never.reason)):
+        return now
+    return never
+
+
+def _is_same(left: Reason, right: Reason) -> bool:
+    return (left.code, left.tier, left.resource, left.scope) == (right.code, right.tier, right.resource, right.scope)
+
+
+def answer_in_emptied(snapshot: Snapshot, decisions: Decisions, key: ObjectKey) -> Answer | None:
+    """Why a job doesn't start even where nobody else is: that, and not what else is in its way, is what matters."""
+    answer = Sentences(snapshot, decisions).about(key)
+    if answer is None:
+        return None
+    return Answer(
+        answer.reason, answer.sentence.removesuffix("; no job ahead")
+    )  # there are none, in an emptied cluster
 
 
 def _starting(start: Start) -> Answer:
     nodes = sorted(set(start.nodes.values()))
-    where = f"{len(start.nodes)} pods on {', '.join(nodes[:3])}{' …' if len(nodes) > 3 else ''}"
+    where = f"{_pods(len(start.nodes))} on {', '.join(nodes[:3])}{' …' if len(nodes) > 3 else ''}"
     if start.evicts:
         return Answer(
-            Reason("Pipelined", "order"), f"the next cycle evicts {len(start.evicts)} pods for it, and it gets {where}"
+            Reason("Pipelined", "order"), f"the next cycle evicts {_pods(len(start.evicts))} for it, to start {where}"
         )
     if start.waits:
         return Answer(Reason("WaitingForTermination", "nodes"), f"starts with {where} once pods there have ended")
     return Answer(Reason("NextCycle", "order"), f"the next cycle starts it: {where}")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' if count != 1 else ''}"
 
 
 def _position(trial: Trial) -> Position | None:
@@ -164,7 +229,10 @@ def _position(trial: Trial) -> Position | None:
     place = line.ahead_of(job)
     if place is None:
         return None
-    ahead = tuple(JobAhead(each.key.namespace, each.key.name, _why_ahead(each, job)) for each in waiting[:place])
+    ahead = tuple(
+        JobAhead(each.key.namespace, each.key.name, _why_ahead(each, job), "/".join(workload_of(each.group)))
+        for each in waiting[:place]
+    )
     return Position(place + 1, len(waiting), ahead[:MOST_AHEAD])
 
 

@@ -52,7 +52,7 @@ def report(snapshot: Snapshot) -> FragmentationReport:
     """The snapshot's GPUs, by the mix of pods in it."""
     table, mix, taking = snapshot.nodes, snapshot.pod_mix, snapshot.taking_nodes()
     if not len(table):
-        return FragmentationReport(0.0, 0.0, 0.0, (), ())
+        return FragmentationReport(gpus=0.0, free=0.0, fragmented=0.0, shapes=(), nodes=())
     free_gpus = FreeGpus(snapshot, NodeLedger(table), mix)
     free = free_gpus.free * taking
     fragmented = (free_gpus.free[:, None] - free_gpus.usable_now()) * taking[:, None]

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from bosket.api.eviction_note import eviction_note
+from bosket.api.keys import EVICTION_NOTE_ANNOTATION
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.workload_name import shown_names, workload_of
 from bosket.scheduler.model.decisions import Decisions, Operation, Pipeline, Waiting
@@ -115,8 +117,11 @@ def _why(job: Job, state: State, waiting: Waiting | None, sentences: Sentences |
     """The code and the sentence of why the job waits, or of what happens to it next; empty where there is nothing."""
     if state in ("finished", "ending"):
         return "", ""
+    if state == "evicted":
+        note = eviction_note(job.group.metadata.annotations.get(EVICTION_NOTE_ANNOTATION, ""))
+        return "Evicted", note.sentence if note is not None else ""
     if sentences is None:
-        return _written(job) if state in ("pending", "evicted") else ("", "")
+        return _written(job) if state == "pending" else ("", "")
     answer = sentences.of(waiting) if waiting is not None else sentences.about(job.key)
     if answer is not None:
         return answer.reason.code, answer.sentence

@@ -15,7 +15,8 @@ from bosket.scheduler.model.task import PodClass, TaskStatus
 
 #: So many nodes of a group are named.
 MOST_NAMED = 3
-FREE = "node(s) have room for a pod"
+#: What is said of nodes that have room.
+FREE = "room for a pod"
 
 
 def node_groups(trial: Trial, session: Session) -> tuple[NodeGroup, ...]:

@@ -333,7 +333,7 @@ def _waits(before: _Course, after: _Course, subjects: Collection[ObjectKey]) -> 
             verdict = "waiting-for-termination"
         elif job.key in subjects or proofs < MOST_PROOFS:
             proofs += job.key not in subjects
-            alone = emptied(after.cluster, after.end.jobs.get(job.key, job))
+            alone = emptied(after.cluster, [after.end.jobs.get(job.key, job)])
             verdict = "not-now" if start_of(alone.decide(), job.key) is not None else "never"
         pods = sum(task.status in WAITING for task in job.tasks)
         yield Wait(job.key, verdict, sentence, pods, anyway=job.key in waited)

@@ -19,6 +19,7 @@ from bosket.scheduler.answers.answer import (
     BINDING_FAILED,
     EVICTION_REFUSED,
     GATES_CLOSED,
+    LOWER_IN_ORDER,
     MIN_RUNTIME,
     NOT_TRIED,
     QUEUE_UNUSABLE,
@@ -98,7 +99,7 @@ class Sentences:
         nothing to say: all its pods have places."""
         has_place = self.decisions.has_a_place(waiting)  # by an action that came later than the reasons
         told = self._told(waiting.job, () if has_place else waiting.reasons)
-        return told.answer(self._position(waiting.job)) if told is not None else None
+        return told.answer(self._position(told, waiting.job)) if told is not None else None
 
     def about(self, key: ObjectKey) -> Answer | None:
         """The same by the job's key, also of one whose pods are to start where others end. None for one that doesn't
@@ -115,10 +116,10 @@ class Sentences:
         found = ((each.job.key, self.of(each)) for each in self.decisions.waiting)
         return {key: answer for key, answer in found if answer is not None}
 
-    def _position(self, job: Job) -> str:
+    def _position(self, told: Told, job: Job) -> str:
         ahead = self.line.ahead_of(job)
-        if ahead is None:
-            return ""
+        if ahead is None or (told.reason.code == LOWER_IN_ORDER and not ahead):
+            return ""  # those that were served before it aren't ahead of it any longer
         return {0: "no job ahead", 1: "1 job ahead"}.get(ahead, f"{ahead} jobs ahead")
 
     def _told(self, job: Job, reasons: Iterable[JobReason]) -> Told | None:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -22,7 +23,9 @@ from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.recording.object_lists import LISTS
-from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.memory import Commitments
+
+T = TypeVar("T")
 
 #: Kinds that an emptied cluster has nothing of, apart from the job's own.
 _EMPTIED = frozenset({Pod, PodGroup, BindRequest, PodDisruptionBudget})
@@ -57,10 +60,19 @@ class Trial:
 
     cluster: Cluster
     key: ObjectKey
+    #: what the scheduler decides in the next cycle, where that is known already
+    decided: Decisions | None = None
     snapshot: Snapshot = field(init=False)
+    _asked: dict[Callable[..., Any], Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.snapshot = self.cluster.snapshot()
+
+    def ask(self, question: Callable[[Trial], T]) -> T:
+        """The answer to a question that several parts of an explanation need; found out once."""
+        if question not in self._asked:
+            self._asked[question] = question(self)
+        return cast("T", self._asked[question])
 
     @property
     def job(self) -> Job:
@@ -85,7 +97,7 @@ class Trial:
     @cached_property
     def whole(self) -> Decisions:
         """The cycle that the scheduler would run."""
-        return self.cluster.decide(self.snapshot)
+        return self.decided or self.cluster.decide(self.snapshot)
 
     @cached_property
     def start(self) -> Start | None:
@@ -94,6 +106,8 @@ class Trial:
         A job without a free place, for which nobody can be evicted even with nobody else waiting, isn't served when
         others have their turns as well: the whole cycle, which searches on behalf of all of them, needn't be decided.
         """
+        if self.decided is not None:
+            return start_of(self.decided, self.key)
         found = start_of(self.placing, self.key)
         if found is not None and not found.waits:
             return found
@@ -104,7 +118,7 @@ class Trial:
     @cached_property
     def emptied(self) -> Cluster:
         """The cluster with the job alone in it."""
-        return emptied(self.cluster, self.job)
+        return emptied(self.cluster, [self.job])
 
     @cached_property
     def emptied_snapshot(self) -> Snapshot:
@@ -138,15 +152,17 @@ def alone(cluster: Cluster, snapshot: Snapshot, key: ObjectKey) -> Decisions:
     return cluster.decide(replace(snapshot, unsettled=(job,), stale=()))
 
 
-def emptied(cluster: Cluster, job: Job) -> Cluster:
-    """The cluster as it would be with nobody but the job in it: nodes, queues and volumes stay, and pods that belong to
-    a node rather than to anybody's work (of DaemonSets, and static ones)."""
-    own = {task.key for task in (*job.tasks, *job.orphan_tasks)}
+def emptied(cluster: Cluster, jobs: Collection[Job]) -> Cluster:
+    """The cluster as it would be with nobody but these jobs in it: nodes, queues and volumes stay, and pods that belong
+    to a node rather than to anybody's work (of DaemonSets, and static ones)."""
+    own = {task.key for job in jobs for task in (*job.tasks, *job.orphan_tasks)}
+    groups = {job.key for job in jobs}
     objects: dict[str, tuple[KubeObject, ...]] = {}
     for name, each in LISTS.items():
         known = cluster.objects(each.kind)
         if each.kind in _EMPTIED:
-            known = tuple(obj for obj in known if obj.key in own or obj.key == job.key or _belongs_to_node(obj))
+            kept = groups if each.kind is PodGroup else own
+            known = tuple(obj for obj in known if obj.key in kept or _belongs_to_node(obj))
         elif each.kind is ResourceClaim:
             known = tuple(_released(obj, own) for obj in known)
         objects[name] = tuple(known)

@@ -1,9 +1,9 @@
-"""Which jobs, nodes, queues or plugins make `decide` raise, found by trying without them: `decide` is pure.
+"""Finds the jobs, nodes, queues or plugins with which `decide` raises, by calling it on parts of the snapshot.
 
-First it is tried without all jobs; where that is no help without all nodes too, then without all queues. Each of these
-kinds is then put back in halves, and what can't be put back without another exception is a culprit. A search is a
-generator that yields before every trial, each of which costs as much as a cycle: the scheduler's loop rests in between
-(`quarantine`), `replay` goes through it at once.
+`decide` is pure, so trials have no effect. First it is called without all jobs; if that raises, too, also without all
+nodes, then without all queues. Each of these kinds is then put back in halves; an object that can't be put back without
+another exception is a culprit. The search is a generator that yields before every trial, because each costs as much as
+a cycle: the scheduler's loop pauses in between (`quarantine`), `replay` doesn't.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Snapshots on which `decide` raised, kept as files for `bosket replay`: redacted as all snapshot files are, few, and
-not large.
+"""Snapshots on which `decide` raised, kept as files for `bosket replay`: redacted, few, and of limited size.
 
-The scheduler's page `/debug/failed-snapshot` gives the newest out, `/debug/left-out` says what cycles do without. A
-directory that can't be written to costs the file and nothing else.
+The local page `/debug/failed-snapshot` returns the newest one, `/debug/left-out` what cycles leave out. A directory
+that can't be written costs only the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What the scheduler does when it fails: finds out with what, tells it, and keeps a snapshot that shows it.
+"""Failures: what the scheduler does after an exception: finds the culprits, reports them, and keeps the snapshot.
 
-Called by the loops that place and that search, with whatever `decide` or the live state raised. Nothing here decides:
-`quarantine` says what cycles go without.
+Called by both loops with exceptions of `decide` or the live state. `quarantine` decides what cycles leave out.
 """
 
 from __future__ import annotations

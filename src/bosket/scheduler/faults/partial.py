@@ -1,8 +1,8 @@
 """A snapshot without some of its jobs, nodes or queues.
 
-Used by `quarantine`: `decide` is pure, so what it does without an object can be tried. Pods of a job that is left out
-stay where they are and hold what they hold: nobody places or evicts them. A node that is left out isn't there for
-anybody; its pods run on. Jobs of a queue that is left out wait, with the reason.
+Used by `quarantine` to try `decide` without an object. Pods of a job that is left out keep their resources; they are
+neither placed nor evicted. A node that is left out doesn't exist for the cycle; its pods keep running. Jobs of a queue
+that is left out wait, with the reason.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def _without_jobs(snapshot: Snapshot, jobs: frozenset[ObjectKey]) -> Snapshot:
         unsettled=tuple(job for job in snapshot.unsettled if job.key not in jobs),
         stale=tuple(job for job in snapshot.stale if job.key not in jobs),
         nominations=tuple(nomination for nomination in snapshot.nominations if nomination.job not in jobs),
+        reservations=tuple(each for each in snapshot.reservations if each.job not in jobs),
     )
 
 

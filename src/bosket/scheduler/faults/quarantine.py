@@ -1,10 +1,10 @@
-"""Cycles that go on though `decide` raises: whatever it raises with is left out, by name, and everything else is
+"""Quarantine: cycles continue although `decide` raises: culprits are left out by name, and everything else is
 scheduled.
 
-The loop decides through `Quarantine.decide`, searches through `Quarantine.search`. When one of them raises,
-`investigate` finds the culprits (`culprits`); the loop then decides again at once. What is left out is tried again when
-it changed or another configuration is in force, and otherwise after a while that doubles each time; a second failure of
-the same object costs a few more trials, not another search, also when it was scheduled in between.
+The loop decides through `Quarantine.decide`, searches through `Quarantine.search`. After an exception `investigate`
+finds the culprits (`culprits`), and the loop decides again at once. What is left out is tried again when it changed or
+the configuration did, and otherwise with back-off. A second failure of the same object costs a few trials instead of
+another search, even if it was scheduled in between.
 """
 
 from __future__ import annotations

@@ -1,24 +1,30 @@
 """The contract of each extension point: what a plugin registers, and when the scheduler calls it.
 
-A plugin registers in its `open`, with `session.node_scores.add(scorer)` and the like; `extension_points` says how the
-answers of several plugins combine. Rules for all extensions:
+Here are orders, and all about where pods go; who may be evicted for whom is in `eviction_extension`.
 
-* All calls of one session come from one thread, one after the other, between `open` and the end of the last action.
-  Cycles that place and searches for victims are sessions of their own, which may run at the same time.
+A plugin registers in its `open`, with `session.node_scores.add(scorer)` and the like; `extension_points` says how the
+answers of several plugins combine. Each contract says when and how often its extension is called, and what it may
+assume. These rules hold for all of them:
+
+* Threads: all calls of one session come from one thread, one after the other, between `open` and the end of the last
+  action. Cycles that place and searches for victims are sessions of their own, which may run at the same time.
 * Answers follow from the snapshot, the plugin's arguments and the accounts of the session (`session.nodes`,
   `session.queues`, placements of jobs). No clock, no network, no random numbers: the same snapshot must give the same
   decisions.
+* Accounts show everything that the session has done so far, and in a search what the simulation has done: victims are
+  being evicted, others have the nodes that they were given. Most of it is undone again.
 * An extension changes nothing but its own accounts. Those that change in the course of a cycle follow a
-  `PlacementListener`, because most of what happens in a search is undone again.
-* An exception ends the cycle: `decide` raises. The scheduler then finds the jobs, nodes or queues that the extension
-  fails with, logs them, and decides anew without them (`bosket.scheduler.faults`). "It does not fit" is an answer, not
-  an exception. What `open` raises names the plugin.
+  `PlacementListener`.
+* An exception ends the cycle: `decide` raises, and the session with all accounts is dropped, whatever state an
+  extension was in. The scheduler then finds the jobs, nodes, queues or plugins (those of other packages) with which
+  `decide` raises, logs them, and decides anew without them (`bosket.scheduler.faults`). What `open` raises names the
+  plugin. "It does not fit" is an answer, not an exception.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -26,12 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import JobReason
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import PodClass, Task
 
@@ -51,8 +57,10 @@ class Exceptions(NamedTuple):
 class NodeFilter(ABC):
     """Says which nodes may take pods of a class.
 
-    Called by the view of a class: for all nodes when the class is first looked at, then for the nodes that a placement
-    or its undoing has changed. Only nodes with enough of every resource matter: the view checks resources itself.
+    Called by the view of a class (`ClassView`): for all nodes when the class is first looked at, then for the nodes
+    that a placement or its undoing has changed, just before the next pod of the class is placed. So a static filter is
+    called once per class and cycle, any other one about once per placement. May assume that only its answer about nodes
+    with enough of every resource matters: the view checks resources itself.
     """
 
     #: True when the answer depends on labels, taints and conditions alone: `codes` is then called once, not after
@@ -101,7 +109,8 @@ class NodeFilter(ABC):
 class NodeScorer(ABC):
     """Says how good nodes are for pods of a class; higher is better.
 
-    Called as a `NodeFilter` is, for nodes that have room and that no filter refuses; what it says of others is ignored.
+    Called as a `NodeFilter` is, and as often.
+    May assume that only its scores of nodes that have room, and that no filter refuses, matter: others are ignored.
     Scores of several scorers are added up, so that their magnitude is their weight.
     """
 
@@ -161,8 +170,9 @@ class NodeSubsets(NamedTuple):
 class NodeSubsetChoice(Protocol):
     """Says where all tasks of a part of a job may go together: None for no opinion, a reason when it is nowhere.
 
-    Called for jobs with topology constraints alone, for the job as a whole and then for each sub-group, when the job
-    is placed, in simulations too. `on`: the nodes that the larger part may use. Nothing of the part is placed yet.
+    Called for jobs with topology constraints alone, once for the job as a whole and then once for each sub-group, each
+    time that the job is placed, in simulations too.
+    May assume that nothing of the part is placed yet, and that `on` holds the nodes that the larger part may use.
     """
 
     def __call__(
@@ -173,8 +183,9 @@ class NodeSubsetChoice(Protocol):
 class PlacementPlan(Protocol):
     """Finds nodes for all tasks of a job at once, where placing its parts one after the other has failed.
 
-    Called for jobs that aren't held to KAI's estimates (`CycleOutcome.ignores_estimates`): at the end of a job's first
-    cycle, later in its turn and in simulations. Nothing of the job's next tasks is placed at that time.
+    Called for jobs that aren't held to KAI's estimates (`CycleOutcome.ignores_estimates`): once at the end of a job's
+    first cycle, later once in each turn and in each simulation that fails to place the job part by part.
+    May assume that nothing of the job's next tasks is placed at that time.
     """
 
     def concerns(self, job: JobState) -> bool:
@@ -189,8 +200,12 @@ class PlacementPlan(Protocol):
 
 
 class GpuScorer(Protocol):
-    """Says how good devices of a node are for a pod that shares GPUs; higher is better. Called once the node is chosen,
-    where the node has more devices with room than the pod wants, unless a `DeviceChoice` has an opinion."""
+    """Says how good devices of a node are for a pod that shares GPUs; higher is better.
+
+    Called for each task that is placed, once the node is chosen and has more devices with room than the pod wants, once
+    per device; not where a `DeviceChoice` has an opinion. Scores of several scorers are added up, ties go by name.
+    May assume that the devices have room for the pod.
+    """
 
     whole: float  #: for a GPU that nobody uses yet
 
@@ -201,8 +216,12 @@ class GpuScorer(Protocol):
 
 class DeviceChoice(Protocol):
     """Says which devices of a node are best for a pod that shares GPUs, by more than how full each is; None for no
-    opinion. Called once the node is chosen. Where one is registered, scorers don't prefer a node for having a shared
-    device with room: the choice of devices takes part in the choice of the node."""
+    opinion.
+
+    Called once for each task that is placed, when the node is chosen and has more devices with room than the pod wants.
+    May assume that all of `names` have room. Where one is registered, scorers don't prefer a node for having a shared
+    device with room: the choice of devices takes part in the choice of the node.
+    """
 
     def __call__(self, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> Sequence[str] | None:
         """`names`: shared devices that take the pod; `whole`: so many GPUs can be opened for it, at most as many as it
@@ -223,11 +242,12 @@ class Kind(Enum):
 class PlacementListener:
     """Follows every change to which pods are on the nodes, undone ones included.
 
-    Called after each operation of a statement, once the job's placements and the accounts of queues and devices show
-    it; when an operation is undone, after the job's placements were put back and before the node's account is. Calls
-    come in the order of operations, and undoing calls in the reverse order, so that an account that does the opposite
-    of what it did is exact. Where any listener is registered, searches place task by task, which costs
-    more: a plugin that has nothing to follow in a snapshot registers none.
+    Called once after each operation of a statement and once when it is undone, thousands of times in a search.
+    May assume that after an operation the job's placements and all accounts show it; that when one is undone the job's
+    placements were put back, and the node's account is not yet; that calls come in the order of operations, and undoing
+    calls in the reverse order, so that an account that does the opposite of what it did is exact. Where any listener is
+    registered, searches place task by task, which costs more: a plugin that has nothing to follow in a snapshot
+    registers none.
 
     Most listeners override `arrived` and `left` alone. One that must know which operation it was, such as an account of
     what tasks get beside their node, overrides `done` and `undone` instead.
@@ -260,43 +280,64 @@ class PlacementListener:
 
 
 class BindDetail(Protocol):
-    """Adds to a bind what a plugin gave the task beside its node. Called once for each task that is bound, when its
-    statement is committed and its placement is still in effect. Returns the bind, or a copy with more in it."""
+    """Adds to a bind what a plugin gave the task beside its node. Returns the bind, or a copy with more in it.
+
+    Called once for each task that is bound, when its statement is committed.
+    May assume that the task's placement is in effect, and that nothing undoes it any more.
+    """
 
     def __call__(self, bind: Bind, row: NodeRow) -> Bind: ...
 
 
 class FreeNow(Protocol):
     """Says whether pods of a class can have what they need on a node without waiting for anything to be released: if
-    not, the task is pipelined. Called for each task that is placed, where its resources are idle on the chosen node."""
+    not, the task is pipelined.
+
+    Called once for each task that is placed and doesn't share GPUs, in simulations too.
+    May assume that the pod's resources are idle on the node, and that no filter objects to it.
+    """
 
     def __call__(self, pod_class: PodClass, row: NodeRow) -> bool: ...
 
 
 class TaskCheck(Protocol):
-    """Says why a task can't be placed whatever the node, None when it can. Called for each task that is to be placed,
-    each time, before nodes are looked at; searches skip a job with such a task. The answer is shown to the user."""
+    """Says why a task can't be placed whatever the node, None when it can. The answer is shown to the user.
+
+    Called for each task that is to be placed, each time, in simulations too, so it must be cheap; and once before a
+    search, which is skipped for a job with such a task.
+    May assume nothing of nodes: it is called before any is looked at.
+    """
 
     def __call__(self, task: Task) -> str | None: ...
 
 
 class JobKey(Protocol):
-    """A sort key for jobs; smaller goes first. Called once per job and action that looks at it, again when a part of
-    it was placed or taken. Victims are taken in the reverse order. Ties go by age, then by name."""
+    """A sort key for jobs; smaller goes first. Victims are taken in the reverse order. Ties go by age, then by name.
+
+    Called once per job and action that looks at it, again when a part of it was placed or taken, in simulations too.
+    May assume that the job's placements are as of now; the key must follow from them and from the snapshot.
+    """
 
     def __call__(self, job: JobState) -> float: ...
 
 
 class TaskKey(Protocol):
-    """A sort key for tasks of a job; smaller goes first. It follows from the task alone: tasks are sorted once and the
-    order is kept. Called only where more than one task of a pod set waits, or is evicted."""
+    """A sort key for tasks of a job; smaller goes first. Ties go by age, then by UID.
+
+    Called once or twice per task and cycle, only where more than one task of a pod set waits, or is evicted.
+    May assume nothing but the task: the key must follow from it alone, as tasks are sorted once and the order is kept.
+    """
 
     def __call__(self, task: Task) -> tuple[float, ...] | float: ...
 
 
 class SubGroupKey(Protocol):
-    """A sort key for sub-groups of a job; smaller goes first. Called when the next tasks of a job with sub-groups are
-    looked for; it may depend on which of its tasks have a place."""
+    """A sort key for sub-groups of a job; smaller goes first. Ties go by name.
+
+    Called once per sub-group whenever the next tasks of a job with sub-groups are looked for, when these are placed,
+    and (in the reverse order) when its next victims are.
+    May assume that the job's placements are as of now: the key may depend on which of its tasks have a node.
+    """
 
     def __call__(self, job: JobState, subgroup: PodSet | SubGroupSet) -> tuple[float, ...] | float: ...
 
@@ -310,88 +351,50 @@ class QueueOrder(Protocol):
 
         `wanted`: what the job that is next in the queue asks for; `leaving`: where victims are looked for, what would
         be taken from the queue. The rank follows from these, the queue's account and the snapshot, and from nothing
-        else: it is kept until one of them changes, also from one simulation to the next. Ranks are compared far more
-        often than they are made; tuples of numbers are best.
+        else: it is kept until one of them changes, also from one simulation to the next.
+
+        Called whenever one of them has changed since the queue was last compared with a sibling: about once per level
+        and job that is placed. Ranks are compared far more often than they are made; tuples of numbers are best.
+        May assume that the queue, or one below it, has a job that waits, or a victim.
         """
         ...
-
-
-class ReclaimRight(Protocol):
-    """Says whether a job may take back resources from other queues at all. Called by reclaim, when it begins and
-    again in the job's turn, before any search."""
-
-    def __call__(self, reclaimer: JobState) -> bool: ...
-
-
-class VictimFilter(Protocol):
-    """Says which jobs may be evicted for another one. Called before a search, for far more jobs than are evicted:
-    it must be cheap. Nothing is being simulated at that time."""
-
-    by_job: bool  #: whether `takes` has an opinion; otherwise only `takes_from` is called
-
-    def takes_from(self, preemptor: JobState, queue_row: QueueRow) -> bool:
-        """Whether jobs of a queue may be evicted. Called once per search and queue that has running jobs."""
-        ...
-
-    def takes(self, preemptor: JobState, victim: JobState) -> bool:
-        """Whether a job may be evicted. One that is only protected for a time asks `session.limits.protects(until)`,
-        so that the preemptor's status can say how long it has to wait."""
-        ...
-
-
-class ScenarioValidator(Protocol):
-    """Says whether the outcome of a scenario is just. Called for each simulation that placed the preemptor, while
-    the outcome is in effect: accounts and placements show it, `scenario` holds what queues held before. The first
-    validator that refuses ends the scenario; the generator's next one is tried."""
-
-    def __call__(self, scenario: Scenario) -> bool: ...
-
-
-class GatheredVictims(Protocol):
-    """The victims that one attempt of a search has gathered so far; scenarios are made of them."""
-
-    start: Scenario  #: the pending tasks, with the victims that go in any case
-    potential: list[Batch]  #: those gathered so far, in the order of victims
-    feasible: Mask  #: nodes that may be used whatever victims are chosen
-
-    def steps(self) -> Iterator[None]:
-        """Gathers victims until they could possibly make room, again and again, until there are no more."""
-        ...
-
-    def tasks_of(self, batches: Iterable[Batch]) -> int:
-        """The tasks of all these batches as bits of a number: the same tasks give the same number."""
-        ...
-
-    def scenario(self, batches: Sequence[Batch]) -> Scenario:
-        """The scenario with these victims, beside those that go in any case."""
-        ...
-
-    def free_gpus(self) -> NDArray[np.float64]:
-        """(node,): GPUs that are idle or being released, before any victim is evicted."""
-        ...
-
-
-class ScenarioGenerator(Protocol):
-    """Says which sets of victims to try, one after the other, as victims are gathered in their order.
-
-    Called for each attempt of a search: for the whole job, and for larger and larger parts of it. Drawn from until
-    a scenario succeeds, its budget is used up, or it ends; between two draws the scenario before was undone. A
-    scenario that has failed in the same search already is skipped and costs nothing.
-    """
-
-    name: str  #: in the configuration of budgets, in metrics and logs
-
-    def __call__(self, search: GatheredVictims) -> Iterator[Scenario]: ...
 
 
 class CapacityCheck(Protocol):
     """Says why a job's queue, or one above it, has no room for what the job's next tasks ask for; None when it has.
 
-    Called in each turn of a job and in each simulation that places it, with the request if all GPUs were as large as
-    the largest; for pods that ask for GPU memory once more with the request on smaller devices.
+    Called once in each turn of a job and in each simulation that places it, with what all of its next tasks ask for if
+    all GPUs were as large as the largest. May assume that none of these tasks is charged yet.
+    Called again for each task that asks for GPU memory and each smaller size of devices on which it costs more, with
+    what that task alone asks for there. The tasks before it are charged by then.
     """
 
     def __call__(self, job: JobState, requested: QueueAmounts) -> JobReason | None: ...
+
+
+class HeldNodes(NamedTuple):
+    """The nodes that a job may use beside what is held for others."""
+
+    kind: Hashable  #: equal for jobs that are kept from the same nodes, if their tasks are alike
+    on: Mask
+    objection: str  #: of the other nodes, for people
+
+
+class Reserver(Protocol):
+    """Holds nodes for jobs that are to start later. At most one plugin registers one, and the first counts.
+
+    `held_from` is called for each job that is about to be placed, each time, in simulations too; not where a job gets
+    the nodes that were nominated for it, which are its own all the same.
+    May assume that the next tasks of the job aren't placed yet.
+    """
+
+    def reserve(self) -> tuple[Reservation, ...]:
+        """The reservations of this cycle, in the order of their rights. Called once, when all plugins have opened."""
+        ...
+
+    def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
+        """The nodes held for other jobs, if the job could be in their way; None where the job may go anywhere."""
+        ...
 
 
 class ReasonBook:

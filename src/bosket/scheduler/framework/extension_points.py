@@ -9,6 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
+from bosket.scheduler.framework.eviction_extension import (
+    ReclaimRight,
+    ScenarioGenerator,
+    ScenarioValidator,
+    VictimFilter,
+)
 from bosket.scheduler.framework.extension import (
     BindDetail,
     CapacityCheck,
@@ -22,13 +28,10 @@ from bosket.scheduler.framework.extension import (
     PlacementListener,
     PlacementPlan,
     QueueOrder,
-    ReclaimRight,
-    ScenarioGenerator,
-    ScenarioValidator,
+    Reserver,
     SubGroupKey,
     TaskCheck,
     TaskKey,
-    VictimFilter,
 )
 
 F = TypeVar("F")
@@ -98,6 +101,7 @@ class ExtensionPoints:
     preempt_filters: AllOf[VictimFilter] = field(default_factory=AllOf)
     reclaim_validators: AllOf[ScenarioValidator] = field(default_factory=AllOf)
     preempt_validators: AllOf[ScenarioValidator] = field(default_factory=AllOf)
+    reservers: FirstOpinion[Reserver] = field(default_factory=FirstOpinion)
     scenario_generators: InTurn[ScenarioGenerator] = field(default_factory=InTurn)
 
     def freeze(self) -> None:

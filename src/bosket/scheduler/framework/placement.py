@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.devices import choose_devices
-from bosket.scheduler.framework.extension import NodeSubsets, Scores
+from bosket.scheduler.framework.extension import HeldNodes, NodeSubsets, Scores
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
@@ -38,6 +39,9 @@ def place_job(
     tasks = job.next_tasks()
     if not tasks:
         return _incomplete(job)
+    held = session.held_from(job, tasks) if rows is None else None
+    if held is not None:
+        on = held.on if on is None else on & held.on
     failed: JobReason | None
     start = statement.length  # a checkpoint object would cost more, and most jobs have one pod
     if job.is_constrained and rows is None:
@@ -52,7 +56,7 @@ def place_job(
         failed = _incomplete(job)
     if failed is not None:
         statement.rollback(start)
-        return failed
+        return failed if held is None else _with_objection(failed, held)
     if real and _must_wait(job):
         statement.convert_to_pipelined(job)
     return None
@@ -65,7 +69,13 @@ def place_single(session: Session, statement: Statement, job: JobState) -> bool:
     might do or report more; the statement is empty before and after.
     """
     alike = job.next_alike()
-    if alike is None or alike[1] != 1 or not job.job.is_plain or session.capacity.objection(job) is not None:
+    if (
+        session.extensions.reservers
+        or alike is None
+        or alike[1] != 1
+        or not job.job.is_plain
+        or session.capacity.objection(job) is not None
+    ):
         return False
     (task,) = job.next_tasks()
     pod_class = task.pod_class
@@ -114,7 +124,9 @@ def _place_tasks(
     is_simple = not real and rows is None and not job.is_constrained and session.views.of(tasks[0].pod_class).is_local
     if is_simple and statement.may_place_together(tasks):
         return _place_together(session, statement, job, tasks, on)
+    # A gang in a rack uses few nodes: indexing these is cheaper than masking all.
     few = _few(on) if rows is None else None
+    # Simulations have `_place_together` instead.
     in_runs = real and rows is None and len(tasks) > 1 and statement.takes_many
     number = end = 0  # `end`: the end of the run of equal tasks
     while number < len(tasks):
@@ -137,6 +149,7 @@ def _place_tasks(
             groups, waits = _devices(session, statement, task, row)
         else:
             waits = not session.is_free_now(pod_class, row)
+        # `packs` guarantees that the scores would choose the same node again until it is full.
         if in_runs and not waits and view.packs and pod_class.share is None:
             end = end if end > number else _end_of_run(session, job, tasks, number)
             number += statement.allocate_many(job, tasks, number, end, row)
@@ -244,6 +257,16 @@ def _only(session: Session, row: NodeRow) -> Mask:
     nodes = np.zeros(len(session.snapshot.nodes), dtype=bool)
     nodes[row] = True
     return nodes
+
+
+def _with_objection(failed: JobReason, held: HeldNodes) -> JobReason:
+    """The reason, with the nodes that are held for others among those that refuse the gang."""
+    if not isinstance(failed, GangShort) or not isinstance(failed.because, NodesRefused):
+        return failed
+    because = msgspec.structs.replace(
+        failed.because, by_reason={**failed.because.by_reason, held.objection: int((~held.on).sum())}
+    )
+    return msgspec.structs.replace(failed, because=because)
 
 
 def _must_wait(job: JobState) -> bool:

@@ -7,6 +7,7 @@ The session only holds its parts together: what plugins registered (`extensions`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -17,12 +18,12 @@ from bosket.scheduler.framework.class_view import ViewContext
 from bosket.scheduler.framework.class_views import ClassViews
 from bosket.scheduler.framework.cycle_outcome import CycleOutcome
 from bosket.scheduler.framework.eviction_limits import EvictionLimits
-from bosket.scheduler.framework.extension import ReasonBook
+from bosket.scheduler.framework.extension import HeldNodes, ReasonBook
 from bosket.scheduler.framework.extension_points import ExtensionPoints, Registrar
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.job_states import JobStates
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.orders import Orders
-from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeRow
@@ -32,6 +33,18 @@ from bosket.scheduler.model.reason import NO_CODE, SpecUnusable, unknown_subgrou
 from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
+
+#: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name), in it
+#: ("search", generator) for each turn; ("close", ""), in it ("plugin close", name) for each plugin with a `close`
+#: method.
+StepTimer = Callable[[str, str], AbstractContextManager[None]]
+
+
+def untimed(step: str, name: str) -> AbstractContextManager[None]:
+    """For those who don't measure."""
+    del step, name
+    return nullcontext()
+
 
 T = TypeVar("T")
 
@@ -82,6 +95,11 @@ class Session(Registrar):
                 return objection
         return None
 
+    def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
+        """What is held for others that start later, as far as the job would be in their way."""
+        reservers = self.extensions.reservers
+        return reservers[0].held_from(job, tasks) if reservers else None
+
     def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether a pod of the class could start on the node now, without waiting for resources that are being
         released."""
@@ -95,6 +113,7 @@ class Session(Registrar):
     def close(self) -> Decisions:
         """The cycle's decisions, with a report on every job that was not settled before."""
         outcome, tree = self.outcome, self.snapshot.queues
+        # Before anything is read from job states: tentative placements must not be reported.
         outcome.take_back()
         waiting, placed, settled = [], [], []
         for job in self.snapshot.unsettled:
@@ -102,6 +121,8 @@ class Session(Registrar):
             reasons = outcome.reasons(job)
             statuses = state.statuses() if state else {task.status for task in job.tasks}
             still_waits = not statuses.isdisjoint(WAITING)
+            # After an eviction in this cycle the job lacks pods, and reasons from earlier in the cycle are no longer
+            # true.
             if still_waits and state is not None and state.was_evicted and (short := state.short_of_pods()) is not None:
                 reasons = [short]
             if job.orphan_tasks and not reasons and not statuses:
@@ -123,6 +144,7 @@ class Session(Registrar):
             stale=tuple(outcome.stale),
             recovered=tuple(outcome.recovered),
             passed_over=tuple(outcome.passed_over),
+            reservations=outcome.reservations,
             look_again_at=outcome.look_again_at,
             queue_allocated=_by_queue(tree, self.queues.allocated),
             fair_share=_by_queue(tree, self.queues.fair_share),

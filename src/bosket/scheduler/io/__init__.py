@@ -1,1 +1,1 @@
-"""The scheduler's two hands in Kubernetes: watch events into the live state, decisions out as objects."""
+"""Input and output of the scheduler: watch events into the live state, decisions out as objects."""

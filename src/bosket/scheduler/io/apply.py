@@ -1,4 +1,4 @@
-"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, and conditions and events."""
+"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, conditions and events."""
 
 from __future__ import annotations
 
@@ -8,34 +8,23 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import ParamSpec
 
-from bosket.api.core import Pod, PodCondition
-from bosket.api.kai import PodGroup, SchedulingCondition, UnschedulableExplanation
 from bosket.api.keys import DEFAULT_NODE_POOL, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
-from bosket.api.quantity import integer_or_none
-from bosket.api.time import format_time
-from bosket.kube.client import PatchType
 from bosket.runtime.service import Environment
 from bosket.runtime.worker_thread import Slices
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.io.bind_writer import BindWriter
 from bosket.scheduler.io.evictor import Evictor
+from bosket.scheduler.io.fair_share_writer import FairShareWriter
 from bosket.scheduler.io.memory_store import MemoryStore
 from bosket.scheduler.io.note_writer import NoteWriter, stamp
 from bosket.scheduler.io.status_writer import PendingWrite, StatusWriter
+from bosket.scheduler.io.waiting_reports import WaitingReports
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleGang, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import stands_alike
-from bosket.scheduler.model.reason import (
-    CONDITION_TYPE,
-    NOT_READY,
-    JobReason,
-    LeftOutOfCycles,
-    NotReady,
-    unknown_subgroup,
-)
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_USED, TaskStatus
 from bosket.scheduler.options import Options
 from bosket.scheduler.plugins.minruntime import is_in_force
 from bosket.scheduler.state.cluster_state import ClusterState
@@ -48,7 +37,7 @@ PIPELINED, STALE = "Pipelined", "StaleJob"
 
 
 class Applier:
-    """Carries decisions out. `apply` never waits: writes are made by workers in the background."""
+    """Carries decisions out. `apply` never waits for a write: workers write in the background."""
 
     def __init__(
         self,
@@ -69,7 +58,6 @@ class Applier:
         self._events = env.events.for_component(options.scheduler_name)
         self._status = StatusWriter(env)
         self._notes = NoteWriter(env.client, state.own, self._status)
-        self._node_pool = options.node_pool or DEFAULT_NODE_POOL
         self._configuration = options.configuration
         self._starts_matter = False
         self._binds = BindWriter(env, state, options, events=self._events, changed=changed, requested=requested)
@@ -80,41 +68,47 @@ class Applier:
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
         self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
-        self._reported: dict[ObjectKey, Waiting] = {}  # the last report on each job
+        self._fair_shares = FairShareWriter(env.client, env.clock, self._status)
+        self._reports = WaitingReports(
+            env, state, self._status, events=self._events, node_pool=options.node_pool or DEFAULT_NODE_POOL
+        )
         self._find = state.task
         self._slices = Slices(env.clock)
         # Jobs on which the last search beside the loop reported, as they were then.
         self._searched_for: dict[ObjectKey, Job] = {}
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """What is decided from now on follows this configuration."""
+        """Uses the configuration for decisions from now on."""
         self._configuration = configuration
         self._searched_for = {}
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._status.run())
+            group.create_task(self._reports.run())
+            group.create_task(self._fair_shares.run())
             group.create_task(self._binds.run())
             group.create_task(self._evictor.run())
             group.create_task(self._memory.run())
 
     def start_anew(self) -> None:
-        """Before `run`: what an earlier run left undone is no longer meant."""
+        """Called before `run`: drops what an earlier run left undone."""
         self._evictor.start_anew()
         self._memory.start_anew()
         self._searched_for = {}
-        self._reported = {}
+        self._reports.start_anew()
+        self._fair_shares.start_anew()
 
     async def restore(self) -> None:
-        """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
-        another leader, and goes on with its evictions."""
+        """Called before the first cycle, once all objects are in the state: restores the memory of an earlier run or
+        leader, and continues its evictions."""
         self._evictor.evict(await self._memory.restore())
 
     async def apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool = True) -> None:
-        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
+        """Carries decisions out. A step that raises is logged and skipped; a later cycle decides again.
 
-        Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
-        `tried_all`: False where jobs wait that weren't tried; the last report on them stays.
+        Works in slices. Pods that changed during a pause aren't bound, nor is the rest of their gang. `tried_all`:
+        False where some waiting jobs weren't tried; their last report stays.
         """
         self._slices.begin()
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
@@ -130,18 +124,20 @@ class Applier:
         before, self._pipelined = self._pipelined, _pipelined_pods(decisions)
         self._try("events of pipelined pods", self._report_pipelined, before)
         self._try("stale gangs", self._report_stale, decisions)
+        self._reports.decided(snapshot, decisions)
+        self._fair_shares.decided(decisions.fair_share)
         for waiting in decisions.waiting:
             if decisions.has_a_place(waiting):
-                self._forget(waiting.job)
+                self._reports.forget(waiting.job)
             elif not self._is_searched_for(waiting.job):
                 await self._report_once(waiting)
         for job in decisions.placed:
-            self._forget(job)
+            self._reports.forget(job)
         if tried_all:
             still = {each.job.key for each in decisions.waiting}
-            self._reported = {key: reported for key, reported in self._reported.items() if key in still}
+            self._reports.keep_only(still)
         for job in decisions.settled:
-            self._try(f"the condition of pod group {job.key}", self._settle, job)
+            self._try(f"the condition of pod group {job.key}", self._reports.settle, job)
 
     async def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Carries out what a search beside the loop found: evictions, and the nominations that go with them."""
@@ -165,7 +161,8 @@ class Applier:
         return searched is job or (searched is not None and _pending_pods(searched) == _pending_pods(job))
 
     async def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        # What is remembered is written before anybody goes: all of it must be known before the first eviction is.
+        # The memory is written before the first eviction: if this process dies in between, the next one must know for
+        # which job the pods were evicted.
         self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
         self._memory.changed()
         for _, group in groupby(decisions.lasting_evictions, key=_for_whom):
@@ -173,25 +170,13 @@ class Applier:
             await self._slices.pause()
 
     async def _report_once(self, waiting: Waiting) -> None:
-        """Reports why a job waits, unless the last report said the same and was written, or will be."""
-        reported = self._reported.get(waiting.job.key)
-        if reported is not None and reported.job is waiting.job and _content(reported) == _content(waiting):
-            return
-        await self._slices.pause()
-        self._reported[waiting.job.key] = waiting
-        self._try(f"the condition of pod group {waiting.job.key}", self._report, waiting)
-
-    def _report_again(self, job: Job) -> Callable[[], object]:
-        """For a write that was refused: the next cycle reports on the job again."""
-        return lambda: self._reported.pop(job.key, None)
-
-    def _forget(self, job: Job) -> None:
-        """Nothing is to be said about why the job waits."""
-        self._reported.pop(job.key, None)
-        self._status.forget(("PodGroup", job.key))
+        """Reports why a job waits, unless the last report said the same."""
+        if not self._reports.is_reported(waiting):
+            await self._slices.pause()
+            self._try(f"the condition of pod group {waiting.job.key}", self._reports.report, waiting)
 
     def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """One step, which must not keep the others from being taken."""
+        """Runs one step; an exception is logged and counted and does not stop the other steps."""
         try:
             do(*args, **kwargs)
         except Exception:
@@ -199,7 +184,7 @@ class Applier:
             self._failed()
 
     def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """A write for each job that starts, which only a minimum run time makes worth its while."""
+        """Annotates jobs that start. Written only where a minimum run time is configured, because each is a write."""
         mattered, self._starts_matter = self._starts_matter, is_in_force(snapshot, self._configuration)
         if self._starts_matter and not mattered:
             self._notes.write_kept()
@@ -210,7 +195,7 @@ class Applier:
                 note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
 
     def _report_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
-        """Once, and again only when it is another node."""
+        """Sends an event for each newly pipelined pod, and again when its node changes."""
         for key, each in self._pipelined.items():
             self._status.forget(("Pod", key))
             if key not in before or before[key].node != each.node:
@@ -230,7 +215,7 @@ class Applier:
         if stale.job.history.stale_since is None:
             self._notes.write(stale.job.group, STALE_SINCE_ANNOTATION, stamp(stale.since))
         elif self._staleness.get(key) == text:
-            return  # said already
+            return  # the event was sent before
 
         async def write() -> None:
             self._staleness[key] = text
@@ -238,118 +223,18 @@ class Applier:
 
         self._status.submit((STALE, key), PendingWrite((text,), write))
 
-    # What waits
-
-    def _report(self, waiting: Waiting) -> None:
-        job = waiting.job
-        for task in job.orphan_tasks:
-            self._report_on_pod(job, task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
-        if not waiting.reasons:
-            return
-        text = waiting.text
-        if any(isinstance(reason, NotReady) for reason in waiting.reasons):
-            self._send_group_event(job, NOT_READY, text)
-            return
-        if job.group.spec.markUnschedulable is not False:
-            for task in waiting.tasks or tuple(job.tasks):
-                if task.status == TaskStatus.PENDING:
-                    self._report_on_pod(job, task, text)
-        if waiting.active and not any(isinstance(reason, LeftOutOfCycles) for reason in waiting.reasons):
-            self._send_group_event(job, UNSCHEDULABLE, text)
-        else:
-            self._report_on_group(job, waiting.reasons, text)
-
-    def _report_on_pod(self, job: Job, task: Task, text: str) -> None:
-        pod = task.pod
-        if any(
-            c.type == "PodScheduled" and c.reason == UNSCHEDULABLE and c.message == text for c in pod.status.conditions
-        ):
-            self._status.is_written(("Pod", task.key))
-            return
-
-        async def write() -> None:
-            condition = PodCondition(
-                type="PodScheduled", status="False", reason=UNSCHEDULABLE, message=text,
-                lastTransitionTime=format_time(self._clock.now()),
-            )  # fmt: skip
-            # The version keeps a patch that comes late off a pod that was bound, or replaced, in the meantime.
-            seen = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resourceVersion}
-            await self._client.patch(
-                Pod, task.key.name, {"metadata": seen, "status": {"conditions": [condition]}},
-                namespace=task.key.namespace, type=PatchType.STRATEGIC, subresource="status",
-            )  # fmt: skip
-            self._events.event(pod, "Warning", UNSCHEDULABLE, text)
-
-        self._status.submit(("Pod", task.key), PendingWrite((text,), write, self._report_again(job)))
-
-    def _send_group_event(self, job: Job, reason: str, text: str) -> None:
-        async def write() -> None:
-            self._events.event(job.group, "Normal", reason, text)
-
-        self._status.submit(("PodGroup", job.key), PendingWrite((text,), write, self._report_again(job)))
-
-    def _report_on_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
-        conditions = job.group.status.schedulingConditions
-        if conditions and conditions[-1].message == text:
-            self._status.is_written(("PodGroup", job.key))
-            return
-
-        async def write() -> None:
-            condition = SchedulingCondition(
-                type=CONDITION_TYPE,
-                nodePool=self._node_pool,
-                status="True",
-                reason=UNSCHEDULABLE,
-                message=text,
-                reasons=tuple(
-                    UnschedulableExplanation(reason=each.code, message=str(each)) for each in reasons if each.code
-                ),
-                lastTransitionTime=format_time(self._clock.now()),
-                transitionID=str(_last_transition(conditions) + 1),
-            )
-            await self._write_conditions(job, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
-            self._events.event(job.group, "Normal", UNSCHEDULABLE, text)
-
-        content = (*(each.code for each in reasons), text)
-        self._status.submit(("PodGroup", job.key), PendingWrite(content, write, self._report_again(job)))
-
-    def _settle(self, job: Job) -> None:
-        subject = ("PodGroup", job.key)
-        self._forget(job)
-        if not job.group.status.schedulingConditions:
-            return
-
-        async def write() -> None:
-            await self._write_conditions(job, ())
-
-        self._status.submit(subject, PendingWrite(("settled",), write))
-
-    async def _write_conditions(self, job: Job, conditions: tuple[SchedulingCondition, ...]) -> None:
-        # The version keeps a patch that comes late off a group that says something else by now. What others wrote into
-        # its status meanwhile is no reason to be refused.
-        group, latest = job.group, self._state.group(job.key)
-        if latest is not None and latest.status.schedulingConditions == group.status.schedulingConditions:
-            group = latest
-        seen = {"uid": job.group.metadata.uid, "resourceVersion": group.metadata.resourceVersion}
-        patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
-        await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
-
 
 def _job_key(bind: Bind) -> ObjectKey:
     return bind.job.key
 
 
-def _content(waiting: Waiting) -> tuple[object, ...]:
-    return waiting.reasons, waiting.tasks, waiting.active
-
-
 def _for_whom(eviction: Eviction) -> tuple[str, ObjectKey]:
-    """Evictions that are carried out together."""
+    """Evictions with equal keys are carried out as one batch."""
     return eviction.action, (eviction.preemptor or eviction.job).key
 
 
 def _pipelined_pods(decisions: Decisions) -> dict[ObjectKey, Pipeline]:
-    """By pod. Of those who only move, the pod itself isn't pipelined."""
+    """Pipelined pods by key, without pods that only move: these still run."""
     return {
         each.task.key: each
         for each in decisions.outcome.values()
@@ -362,7 +247,7 @@ def _pending_pods(job: Job) -> frozenset[str]:
 
 
 def _staleness(stale: StaleGang) -> str:
-    """KAI's sentence, and why nothing happens though it should."""
+    """KAI's sentence about a stale gang, and why it isn't evicted yet."""
     sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in stale.job.pod_sets]
     needed = sum(each.min_available for each, _ in sets)
     text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"
@@ -371,7 +256,3 @@ def _staleness(stale: StaleGang) -> str:
         if name and active < each.min_available:
             text += f", subGroup {name} minMember is {each.min_available} and {active} pods are active"
     return f"{text}. {stale.refused}" if stale.refused is not None else text
-
-
-def _last_transition(conditions: tuple[SchedulingCondition, ...]) -> int:
-    return max((integer_or_none(each.transitionID) or 0 for each in conditions), default=0)

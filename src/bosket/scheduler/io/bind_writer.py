@@ -1,7 +1,7 @@
-"""Bind requests out: what was decided is created, what is dead is removed.
+"""BindWriter: creates bind requests for decided binds and deletes dead ones.
 
-A request counts in the live state from the moment it is decided, so that the next cycle doesn't wait for this one's
-writes. One that is refused is taken back, and its job waits before it is decided on again, longer each time.
+A request counts in the live state from the moment it is decided, so the next cycle doesn't wait for the write. If the
+API server refuses the request, it is removed again and its job backs off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bosket.scheduler.state.own.bind_requests import pod_of
 
 _log = logging.getLogger(__name__)
 
-#: Bind requests that are written at the same time.
+#: Concurrent writes of bind requests.
 WRITERS = 32
 
 
@@ -60,15 +60,16 @@ class BindWriter:
         await self._controller.run()
 
     def request(self, bind: Bind) -> None:
-        """Has the pod bound."""
+        """Creates a bind request in the background; the live state assumes it at once."""
         self._decided[bind.task.key] = bind
         self._state.own.assume_bind_request(bind_request_for(bind, self._labels))
         self._controller.queue.add(bind.task.key)
 
     def remove(self, dead: Iterable[BindRequest]) -> None:
-        """Has these deleted; they are all that are dead now, also those that were named before and are still seen.
+        """Deletes these requests in the background. `dead` is the complete list, including those that were passed
+        before and still exist.
 
-        Where the binding had failed, the job waits before it is decided on again.
+        Where the bind had failed, the pod backs off.
         """
         known, self._dead = self._dead, {request.key: request for request in dead}
         for key, request in self._dead.items():
@@ -80,7 +81,7 @@ class BindWriter:
                 self._state.own.back_off(pod_of(request), owner, self._clock.now())
 
     def _start_anew(self) -> None:
-        """After a pause others may have decided: what wasn't written before it is no longer meant."""
+        """Drops what was not written before a pause: another leader may have decided meanwhile."""
         for key in self._decided:
             self._state.own.withdraw_bind_request(key)
         self._decided.clear()
@@ -95,7 +96,7 @@ class BindWriter:
         try:
             await self._create(bind)
         except (ServerError, TooManyRequests):
-            raise  # it may yet be taken: the controller tries again, later each time
+            raise  # may pass: the controller retries with back-off
         except ApiError as error:
             self._take_back(bind, str(error))
         if self._decided.get(key) is bind:
@@ -108,7 +109,8 @@ class BindWriter:
         try:
             await self._client.create(wanted)
         except AlreadyExists:
-            # Ours, when an answer was lost or this process began anew; otherwise of a pod that had this name before.
+            # Our own request if an answer was lost or this process restarted; otherwise that of an earlier pod of this
+            # name.
             found = await self._client.get(BindRequest, wanted.metadata.name, wanted.metadata.namespace)
             if found.metadata.ownerReferences != wanted.metadata.ownerReferences:
                 await self._delete(found)
@@ -118,7 +120,8 @@ class BindWriter:
         self._events.event(bind.task.pod, "Normal", "Scheduled", text)
 
     async def _label(self, pod: Pod) -> None:
-        """Says on a pod in which shard it is bound; before the request, for a binder insists on the pod it knows."""
+        """Labels a pod with the shard in which it is bound. Before the request, because the binder insists on the
+        resourceVersion that it read."""
         if self._labels.items() <= pod.metadata.labels.items():
             return
         patch = {"metadata": {"uid": pod.metadata.uid, "labels": self._labels}}
@@ -133,7 +136,7 @@ class BindWriter:
             self._state.drop(request)
 
     def _take_back(self, bind: Bind, error: str) -> None:
-        """The pod is pending again, and is decided on anew after a while."""
+        """Makes the pod pending again; it backs off before the next decision."""
         _log.warning("the bind request of pod %s was refused: %s", bind.task.key, error)
         self._state.own.withdraw_bind_request(bind.task.key)
         self._state.own.back_off(bind.task.key, bind.task.pod.metadata.uid, self._clock.now())

@@ -1,25 +1,28 @@
-"""Evictions out: through the eviction API, which asks disruption budgets, or by plain deletion.
+"""Evictor: evicts pods through the eviction API, which respects disruption budgets, or by plain deletion.
 
-What was decided for one job goes together, as a batch. Its pods count as leaving from the moment of the decision. Pods
-that a budget guards are asked about first, without effect (a dry run): when one of them is refused, nobody of the batch
-is evicted in vain. Should a budget still refuse one of them in earnest, because others were quicker, what hasn't gone
-yet stays. Who was refused is left alone for a while, and the next cycle looks for others.
+The evictions for one job are one batch. Its pods count as terminating from the moment of the decision. Pods that a
+budget guards are evicted by dry run first: when one is refused, no pod of the batch is evicted in vain. If a budget
+refuses one later all the same, because another client was faster, the pods that are not evicted yet stay. A refused pod
+is left alone for a while, and the next cycle searches for other victims.
 
-A pod is evicted by its uid, so that one that took its name is safe; errors that may pass are tried again, later each
-time, and not for ever.
+A pod is evicted by uid, so a successor of the same name is safe. Errors that may pass are retried with back-off, a
+limited number of times.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
 from bosket.api.core import Pod, PodCondition
+from bosket.api.eviction_note import EvictionNote
 from bosket.api.keys import (
     EVICTED_PODS_ANNOTATION,
+    EVICTION_NOTE_ANNOTATION,
     EVICTOR_ACTION_ANNOTATION,
     EVICTOR_POD_GROUP_ANNOTATION,
     EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION,
@@ -38,9 +41,9 @@ from bosket.scheduler.state.own_decisions import OwnDecisions
 _log = logging.getLogger(__name__)
 
 EVICT = "Evict"
-#: Batches that are carried out at the same time, and requests of all of them together.
+#: Concurrent batches, and concurrent requests of all batches together.
 WORKERS, REQUESTS = 16, 32
-#: How often a batch is tried when the server fails.
+#: Attempts at a batch when the server fails.
 ATTEMPTS = 8
 DISRUPTION_TARGET = "DisruptionTarget"
 #: The condition's reasons: Kubernetes' own for preempted pods, and one like it for pods that are evicted for no
@@ -50,12 +53,12 @@ PREEMPTED, EVICTED = "PreemptionByScheduler", "EvictionByScheduler"
 
 @dataclass(slots=True)
 class _Batch:
-    """Evictions that go together."""
+    """The evictions for one job."""
 
     left: list[Eviction]
     size: int
-    is_permitted: bool = False  #: whether all that could be asked beforehand was
-    #: Evicted and not reported yet: with the time, as the pod group's annotation has it.
+    is_permitted: bool = False  #: whether the dry runs succeeded
+    #: evicted pods whose events and annotations are not written yet, with the time for the pod group's annotation
     gone: list[tuple[Eviction, str]] = field(default_factory=list)
 
 
@@ -90,7 +93,7 @@ class Evictor:
         await self._controller.run()
 
     def evict(self, evictions: Iterable[Eviction]) -> None:
-        """Has these pods evicted, those of one job's decision together."""
+        """Evicts these pods in the background, as one batch."""
         now = self._clock.now()
         batches: dict[object, list[Eviction]] = {}
         for each in evictions:
@@ -103,7 +106,7 @@ class Evictor:
             self._controller.queue.add(number)
 
     def start_anew(self) -> None:
-        """After a pause others may have decided: what wasn't evicted before it is no longer meant."""
+        """Drops what was not evicted before a pause: another leader may have decided meanwhile."""
         for batch in self._batches.values():
             for each in batch.left:
                 self._own.withdraw_eviction(each.task.key)
@@ -114,28 +117,30 @@ class Evictor:
         if batch is None:
             return
         try:
-            await self._save()  # a process that dies in between leaves word of what it was about to do
+            await self._save()  # stored first: after a crash the next process knows what was being evicted
             try:
                 await self._carry_out(batch)
             finally:
-                # Only now: with thousands of victims the API server is the limit, and somebody waits for their places.
+                # Reports come last: with thousands of victims the API server is the limit, and the preemptor waits for
+                # the pods.
                 await self._report_all(batch)
         except (ServerError, TooManyRequests, TransportError) as error:
             if self._controller.queue.failures(number) + 1 < ATTEMPTS:
-                raise  # it may yet be taken: the controller tries again, later each time
+                raise  # may pass: the controller retries with back-off
             for each in list(batch.left):
                 self._refuse(each, f"the API server: {error}")
         self._give_up(batch)
         del self._batches[number]
 
     async def _carry_out(self, batch: _Batch) -> None:
-        """On return, what is left of the batch isn't to be evicted."""
+        """Evicts the batch. On return, what is left of it isn't evicted any more."""
         guarded = [each for each in batch.left if self._own.guard_of(each.task.key)]
         if not self._by_deletion and guarded and batch.size > 1 and not batch.is_permitted:
             if not all([await self._try(batch, each, dry_run=True) for each in guarded]):
                 return
             batch.is_permitted = True
-        for each in guarded:  # one after the other: those who may yet be refused are asked before anybody else goes
+        # one after the other, guarded pods first: a refusal then comes before any other pod is evicted
+        for each in guarded:
             if not await self._try(batch, each):
                 return
         outcomes = await asyncio.gather(*(self._try(batch, each) for each in batch.left), return_exceptions=True)
@@ -144,13 +149,13 @@ class Evictor:
                 raise outcome
 
     async def _try(self, batch: _Batch, eviction: Eviction, *, dry_run: bool = False) -> bool:
-        """Whether the pod goes; one that is gone already has gone."""
+        """Evicts one pod; True if it goes or is gone already."""
         if self._by_deletion:
             await self._mark(eviction)
         try:
             async with self._slots:
                 await self._ask(eviction.task.pod, dry_run=dry_run)
-        except (NotFound, Conflict):  # the watch will tell; a pod that has its name by now isn't meant
+        except (NotFound, Conflict):  # gone already; a successor of the same name has another uid
             if not dry_run:
                 batch.left.remove(eviction)
             return True
@@ -180,27 +185,32 @@ class Evictor:
             await self._client.evict(pod, dry_run=dry_run)
 
     def _refuse(self, eviction: Eviction, by: str) -> None:
-        """The pod stands as before, and others are looked for."""
+        """The eviction is refused: the pod counts as running again, and its back-off makes searches avoid it."""
         pod = eviction.task.pod
         _log.warning("the eviction of pod %s was refused by %s", pod.key, by)
         self._own.refuse_eviction(pod.key, pod.metadata.uid, self._clock.now(), by)
 
     def _give_up(self, batch: _Batch) -> None:
-        """Those who haven't gone are no longer meant to."""
+        """Counts the pods that were not evicted as running again."""
         for each in batch.left:
             self._own.withdraw_eviction(each.task.key)
         if batch.left:
             self._changed()
 
-    # What is said about it
+    # Reports
 
     async def _report_all(self, batch: _Batch) -> None:
         gone, batch.gone = batch.gone, []
+        pods = Counter(eviction.job.key for eviction, _ in gone)
         for eviction, at in gone:
             self._report(eviction, batch.size)
+            # Goes out together with the next one: one write for both.
+            note = _note(eviction, at, pods[eviction.job.key])
+            self._notes.keep(eviction.job.group, EVICTION_NOTE_ANNOTATION, note.encoded())
             self._notes.write(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
         if not self._by_deletion:
-            # After the fact: the eviction API writes a condition of its own, and one that is refused must leave none.
+            # Written after the eviction: the eviction API writes its own condition, and a refused eviction must leave
+            # none.
             await asyncio.gather(*(self._mark(eviction) for eviction, _ in gone))
 
     def _report(self, eviction: Eviction, batch_size: int) -> None:
@@ -213,7 +223,7 @@ class Evictor:
         self._events.event(group, "Normal", EVICT, eviction.text, annotations)
 
     async def _mark(self, eviction: Eviction) -> None:
-        """Says on the pod that it doesn't fail by its own fault; owners may count it differently then."""
+        """Sets the condition DisruptionTarget: owners may count such a pod differently from a failed one."""
         pod = eviction.task.pod
         condition = PodCondition(
             type=DISRUPTION_TARGET,
@@ -231,6 +241,17 @@ class Evictor:
                 )  # fmt: skip
         except KubeError as error:
             _log.debug("pod %s goes without the condition %s: %s", pod.key, DISRUPTION_TARGET, error)
+
+
+def _note(eviction: Eviction, at: str, pods: int) -> EvictionNote:
+    return EvictionNote(
+        at=at,
+        action=eviction.action,
+        why=eviction.cause.rule if eviction.cause is not None else "",
+        by=str(eviction.preemptor.key) if eviction.preemptor is not None else "",
+        pods=pods,
+        lostGpuHours=round(eviction.job_lost_gpu_hours, 2),
+    )
 
 
 def _is_by_budget(error: TooManyRequests) -> bool:

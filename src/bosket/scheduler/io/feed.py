@@ -1,4 +1,4 @@
-"""Watch events into the live state. Everything the scheduler knows of the cluster comes through here."""
+"""Feed: puts watch events into the live state; the only way by which the scheduler learns about the cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from bosket.scheduler.state.cluster_state import ClusterState
 
 _log = logging.getLogger(__name__)
 
-#: As many objects are looked through at once when the state can't be looked at any more.
+#: Recently changed objects that are suspected when a snapshot raises.
 _MOST_SUSPECTS = 500
-#: When so many more objects have come in the garbage collector is kept from them; small clusters don't get there.
+#: The garbage collector is frozen after so many objects of the first lists; small clusters don't get there.
 _FROZEN_AT_ONCE = 1_000
 
 
@@ -42,14 +42,14 @@ def _all(_obj: KubeObject) -> bool:
 
 
 class _Followed(NamedTuple):
-    """All objects of a kind, and which of them are ours."""
+    """The store of a kind, and which of its objects belong to this shard."""
 
     store: Store[Any]
     only: Callable[[KubeObject], bool]
 
 
 class Feed:
-    """Keeps a `ClusterState` true, and tells when it changed."""
+    """Keeps a `ClusterState` up to date, and sets `changed`."""
 
     def __init__(
         self,
@@ -60,19 +60,19 @@ class Feed:
         budgets: bool = True,
         failed: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`in_shard`: whether a node, a queue or a pod group is ours; `budgets`: whether disruption budgets matter;
-        `failed` is called with the kind of an object that couldn't be put into the state."""
+        """`in_shard`: whether a node, queue or pod group belongs to this shard; `budgets`: whether disruption budgets
+        are followed; `failed` is called with the kind of an object that the state could not take."""
         self._failed = failed
-        # What came in since the state could last be looked at, the newest last.
+        # Objects that arrived since the last successful snapshot, the newest last.
         self._recent: OrderedDict[tuple[type[KubeObject], ObjectKey], KubeObject] = OrderedDict()
-        # What the state does without until it changes or is gone.
+        # Objects that are left out of the state until they change or are deleted.
         self._left_out: set[tuple[type[KubeObject], ObjectKey]] = set()
         self._kinds: dict[type[KubeObject], _Followed] = {}
         self._informers, self._state = informers, state
-        # Plugins of other packages may look at anything.
+        # Third-party plugins may read any field, so objects are kept whole then.
         self._lean = lean_kinds() if not installed_plugins() else {}
         self._is_synced = False
-        self._listed = 0  # objects that came in before
+        self._listed = 0  # objects of the first lists so far
         self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
@@ -92,12 +92,12 @@ class Feed:
         self._follow(CSINode)
         self._follow(CSIDriver)
         self._follow(CSIStorageCapacity)
-        self._follow(NodeResourceTopology, optional=True)  # its definition is another project's
-        # Of ConfigMaps only their existence matters, and their contents may be large.
+        self._follow(NodeResourceTopology, optional=True)  # its CRD belongs to another project
+        # Decisions depend only on the existence of ConfigMaps, and their contents may be large.
         self._follow(ConfigMap, metadata_only=True)
 
     async def follow_devices(self, client: Client) -> None:
-        """From now on, where the API server has dynamic resource allocation; a cluster without it has no devices."""
+        """Follows devices from now on, if the API server serves dynamic resource allocation."""
         if self._follows_devices:
             return
         served = await _served(client, ResourceClaim, DeviceTaintRule)
@@ -117,7 +117,7 @@ class Feed:
         try:
             for _ in self._state.settling():
                 await asyncio.sleep(0)
-        except Exception:  # the first cycle finds out what the state can't be looked at with
+        except Exception:  # the first cycle looks for the culprit
             _log.debug("the state can't be prepared", exc_info=True)
 
     def _follow(
@@ -128,9 +128,11 @@ class Feed:
         optional: bool = False,
         only: Callable[[KubeObject], bool] = _all,
     ) -> None:
-        """`optional`: the server may not know the kind; `only`: others aren't there, and one that becomes so leaves."""
+        """Subscribes to a kind. `optional`: the server may not serve it; `only`: objects for which it is False are
+        dropped."""
         kind: Kind[Any] = metadata_of(taken) if metadata_only else taken
-        put, drop, _ = self._state.handlers(taken)
+        handlers = self._state.handlers(taken)
+        put, drop = handlers.put, handlers.drop
 
         def handle(change: Change[Any]) -> None:
             old, new = change
@@ -165,27 +167,28 @@ class Feed:
             self._left_out.discard(what)
 
     def _keep_collector_off(self) -> None:
-        """What comes in with the first lists is there to stay. The garbage collector would go through all of it again
-        and again, and nothing else runs meanwhile: 50 ms and more with 40,000 pods."""
+        """Freezes the objects of the first lists: they stay, and the garbage collector would traverse them again and
+        again, stopping the process for 50 ms and more with 40,000 pods."""
         self._listed += 1
         if self._listed % _FROZEN_AT_ONCE == 0:
             gc.freeze()
 
     @property
     def left_out(self) -> Set[tuple[type[KubeObject], ObjectKey]]:
-        """Objects, by kind and key, that were taken out of the state, or couldn't be taken in, and are still there."""
+        """Existing objects, by kind and key, that are not in the state because they can't be read or make the snapshot
+        raise."""
         return self._left_out
 
     def looked_at(self) -> None:
-        """The state could be looked at: nothing that came in so far keeps it from that."""
+        """A snapshot succeeded: clears the suspects."""
         self._recent.clear()
 
     def leave_out_latest(self, now: float, error: Exception) -> bool:
-        """Leaves out those of the objects that came in lately without which the state can be looked at; the others are
-        put back. False when there are none: then all are back."""
+        """Leaves out those of the latest objects without which the snapshot succeeds, and puts the others back. False
+        when there are none; then all are back."""
         latest = [Entry(kind, obj) for (kind, _), obj in reversed(self._recent.items())]
         batches, size = [], 1
-        while latest:  # the newest alone, then more and more: what is taken out is forgotten for a moment
+        while latest:  # the newest object first, then more: dropping an object loses what the state derived from it
             batches.append(latest[:size])
             latest, size = latest[size:], size * 2
         search = find_spoilers(self._state, batches, now)
@@ -202,8 +205,8 @@ class Feed:
     async def leave_out_any(
         self, state: ClusterState, now: float, error: Exception, rest: Callable[[float], Awaitable[None]]
     ) -> bool:
-        """The same with all objects there are, whenever they came in, which takes a while. `state` is an empty one to
-        try with; `rest` waits after so many seconds of work."""
+        """The same for all objects, which takes long. `state`: an empty state for trials; `rest` pauses after so many
+        seconds of work."""
         batches = [
             [Entry(taken, obj) for obj in store.values() if only(obj)] for taken, (store, only) in self._kinds.items()
         ]
@@ -217,7 +220,7 @@ class Feed:
         for _ in search():
             await rest(time.perf_counter() - started)
             started = time.perf_counter()
-        # What has changed meanwhile isn't what was tried.
+        # An object that changed meanwhile isn't the one that was tried.
         found = [entry for entry in found if self._kinds[entry.kind].store.get(entry.obj.key) is entry.obj]
         for entry in found:
             self._drop(entry.kind, entry.obj)
@@ -232,7 +235,7 @@ class Feed:
         self._recent.pop((entry.kind, entry.obj.key), None)
 
     def _give_up(self, kind: type[KubeObject], obj: Any, *, is_gone: bool) -> None:
-        """The state goes on without an object that it can't take in: what it knew of it is forgotten."""
+        """The state could not take an object: forgets it."""
         _log.exception("%s %s is left out: the scheduler fails with it", kind.__name__, obj.key)
         self._failed(kind.__name__)
         if not is_gone:
@@ -247,7 +250,7 @@ class Feed:
 
 
 async def _served(client: Client, *kinds: type[KubeObject]) -> set[type[KubeObject]]:
-    """Those of the kinds that the API server has; when it doesn't say, all: their watches will find out."""
+    """The kinds that the API server serves; all of them if discovery fails, because their watches then show it."""
     try:
         found = {(each.group, each.version, each.plural) for each in await client.discover()}
     except KubeError:

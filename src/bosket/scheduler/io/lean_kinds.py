@@ -1,8 +1,8 @@
-"""Pods, nodes and pod groups as the scheduler keeps them: what decisions may rest on, and no more.
+"""Pods, nodes and pod groups as the scheduler keeps them: the fields that decisions and recordings need, no more.
 
-Pods are nearly all that a scheduler holds. What their containers run, how they are probed, what became of them, and who
-wrote which field is skipped when they are decoded (`bosket.api.lean`). What is kept is what a recording keeps
-(`recording.redaction`). Parts that many pods have in common are one object (`PodSharing`).
+Pods are nearly all of the scheduler's memory. Commands, probes, managed fields and the like are skipped while decoding
+(`bosket.api.lean`); what stays is what a recording keeps (`recording.redaction`). Equal parts of different pods are one
+object (`PodSharing`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from bosket.scheduler.recording.redaction import CONTAINER_FIELDS, SPEC_FIELDS, 
 
 #: How API servers name the volume with the token of a pod's service account; random letters follow.
 TOKEN_VOLUME: Final = "kube-api-access"  # noqa: S105 - a name
-#: As many different parts are remembered to be shared. Pods come and go: when there are more, it begins anew.
+#: The number of shared parts that are kept; the table is cleared when it is full, because pods come and go.
 MOST_PARTS: Final = 8192
 
 
@@ -91,14 +91,14 @@ _set: Final = msgspec.structs.force_setattr
 
 
 class PodSharing:
-    """Makes one object of equal parts of different pods: containers, volumes, tolerations, conditions, owners.
+    """Replaces equal parts of different pods by one object: containers, volumes, tolerations, conditions, owners.
 
-    Called with each pod when it was just decoded and is nobody else's yet; it changes the pod in place.
+    Called with a pod that was just decoded and that no other code has yet; changes it in place.
     """
 
     def __init__(self) -> None:
         self._parts: dict[Hashable, Any] = {}
-        self._latest = Pod()  # pods of a job come one after another: to compare two is cheaper than to look one up
+        self._latest = Pod()  # pods of a job arrive one after another, and comparing two is cheaper than hashing one
 
     def __call__(self, pod: Pod) -> Pod:
         if len(self._parts) > MOST_PARTS:
@@ -146,7 +146,7 @@ def _key_of_containers(containers: tuple[Container, ...]) -> Hashable:
 
 
 def _cut_random_name(volume: Volume, spec: PodSpec) -> None:
-    """A volume's name serves to find it by its mounts: with another end in each pod, no two pods would be alike."""
+    """Removes the random suffix of a volume name, which would otherwise make every pod different."""
     containers: tuple[Container | EphemeralContainer, ...] = (
         *spec.containers,
         *spec.initContainers,

@@ -1,9 +1,9 @@
-"""What the scheduler remembers, kept in one ConfigMap per shard, so that a restart forgets nothing that binds it.
+"""MemoryStore: keeps the scheduler's memory in one ConfigMap per shard, so that a restart forgets nothing.
 
-Nominations, preemptions, refusals and evictions under way (`state.own.memory`) are written before anybody is evicted: a
-process that dies at any moment leaves word of what it was about to do, and the next one goes on from there. Changes
-that lead to no eviction are gathered for `SAVE_SECONDS`. Nothing is written that stays as it was, and nothing at all by
-a scheduler that never evicted anybody.
+Nominations, preemption history, refusals and pending evictions (`state.own.memory`) are written before the first
+eviction: a process that dies at any moment leaves a record of what it was doing, and the next one continues. Changes
+without evictions are debounced for `SAVE_SECONDS`. Unchanged content is not written, and a scheduler that never evicted
+writes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from bosket.scheduler.state.own.memory import NO_MEMORY, Memory, UnreadableMemor
 
 _log = logging.getLogger(__name__)
 
-#: How long changes are gathered that nobody waits for.
+#: The debounce of changes that no eviction waits for.
 SAVE_SECONDS: Final = 5.0
 #: The longest pause between two attempts to write where the API server refuses.
 _LONGEST_REFUSED_SECONDS: Final = 300.0
@@ -53,12 +53,12 @@ def config_map_name(lease_name: str) -> str:
 
 
 class MemoryStore:
-    """Keeps the memory of a `ClusterState`; writes follow one after the other."""
+    """Stores the memory of a `ClusterState`; one write at a time."""
 
     def __init__(self, env: Environment, state: ClusterState, lease_name: str) -> None:
         self._client, self._clock, self._state = env.client, env.clock, state
         self._namespace, self._name, self._lease_name = env.namespace, config_map_name(lease_name), lease_name
-        self._version = ""  # of the ConfigMap as it was last seen; empty: there is none
+        self._version = ""  # resourceVersion of the ConfigMap; empty when there is none
         self._stored = NO_MEMORY
         self._changes = self._saved = 0  # changes so far, and how many of them are stored
         self._lock = asyncio.Lock()
@@ -69,11 +69,11 @@ class MemoryStore:
         self._retry_at = 0.0
 
     def start_anew(self) -> None:
-        """Before `run`: another process may have led, and written, since this one last read."""
+        """Called before `run`: another leader may have written since the last read."""
         self._restored.clear()
 
     async def restore(self) -> tuple[Eviction, ...]:
-        """Reads the memory into the state; evictions that are still to be carried out."""
+        """Reads the memory into the state; returns the evictions that are still to be carried out."""
         async with self._lock:
             unfinished = await self._restore()
         self._restored.set()
@@ -106,19 +106,19 @@ class MemoryStore:
         return unfinished
 
     def changed(self) -> None:
-        """Something may be remembered that wasn't."""
+        """Marks the memory as possibly changed."""
         self._changes += 1
 
     async def save(self) -> None:
-        """Returns when what is remembered by now is stored; raises what may pass. Many may call at once: one write
-        serves all of them."""
+        """Returns when the present memory is stored; raises errors that may pass. One write serves all concurrent
+        callers."""
         wanted = self._changes
         async with self._lock:
             if self._saved < wanted:
                 await self._save()
 
     async def run(self) -> None:
-        """Saves what changes, until cancelled; not before the memory of whoever led before has been read."""
+        """Saves changes until cancelled, but not before the memory of the previous leader was read."""
         await self._restored.wait()
         while True:
             await self._clock.sleep(SAVE_SECONDS)
@@ -142,8 +142,8 @@ class MemoryStore:
         self._saved = changes
 
     def _refused(self, error: ApiError) -> None:
-        """Evictions go on: a scheduler that may not keep its memory still decides as well as KAI's, which has none.
-        It tries again, less and less often: the right to write, or the namespace, may come."""
+        """Lets evictions continue although the write is forbidden: without memory the scheduler still decides as well
+        as KAI's, which has none. Retries with back-off, because the right or the namespace may be added."""
         if not self._refusals:
             _log.warning("ConfigMap %s can't be written, a restart will forget nominations: %s", self._label, error)
         self._refusals += 1
@@ -174,8 +174,9 @@ class MemoryStore:
             await self._put(content)
         except (Conflict, AlreadyExists, NotFound) as error:
             if isinstance(error, NotFound) and not self._version:
-                raise  # it's the namespace that is missing
-            # Somebody edited or removed it, or an earlier leader's last write came late. Who holds the lease is right.
+                raise  # the namespace is missing
+            # Somebody edited or deleted the ConfigMap, or an earlier leader's last write came late. The lease holder
+            # wins.
             await self._read()
             await self._put(content)
 
@@ -193,7 +194,7 @@ class MemoryStore:
         self._version = written.metadata.resourceVersion
 
     async def _owners(self) -> tuple[OwnerReference, ...]:
-        """Those of the lease, which the operator gives to the shard: the memory goes with it, too."""
+        """The owners of the lease: the operator makes the shard its owner, so the memory is deleted with the shard."""
         try:
             lease = await self._client.get(Lease, self._lease_name, self._namespace)
         except KubeError:

@@ -1,8 +1,8 @@
-"""Annotations of pod groups out: when a job started, was evicted, or became stale.
+"""NoteWriter: annotations of pod groups: when a job started, was evicted, or became stale.
 
-What is to be written counts in the live state at once, and until it is observed; what is refused no longer counts. A
-note that nobody needs yet can be kept: it counts just the same, and goes out with the group's next one, or with all
-others that are kept once it is needed. A process that ends before that takes it along.
+An annotation counts in the live state at once until it is observed; if the API server refuses it, it no longer counts.
+A note that nobody needs yet can be kept: it counts as well, and is written with the group's next note, or with all kept
+notes once they are needed. Kept notes are lost when the process ends.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class NoteWriter:
         self._client, self._own, self._status = client, own, status
 
     def write(self, group: PodGroup, annotation: str, value: str | None) -> None:
-        """Sets the annotation; None takes it away."""
+        """Sets the annotation; None removes it."""
         self._own.write_note(group, annotation, value)
         self._send(group.key, group.metadata.uid, annotation, value)
 
     def keep(self, group: PodGroup, annotation: str, value: str) -> None:
-        """Counts the annotation without writing it for now."""
+        """Counts the annotation in the state without writing it for now."""
         self._own.write_note(group, annotation, value)
 
     def write_kept(self) -> None:
-        """Writes all that was kept."""
+        """Writes all kept annotations."""
         for key, (uid, notes) in self._own.notes().items():
             for annotation, value in notes.items():
                 self._send(key, uid, annotation, value)
@@ -52,7 +52,7 @@ class NoteWriter:
             try:
                 await self._client.patch(PodGroup, key.name, patch, namespace=key.namespace)
             except (ServerError, TooManyRequests):
-                raise  # it may yet be taken
+                raise  # may pass: retried
             except ApiError:
                 self._own.withdraw_note(key, annotation)
                 raise

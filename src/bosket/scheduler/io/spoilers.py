@@ -1,8 +1,8 @@
-"""Which objects keep the live state from being looked at, found by trying without them.
+"""Finds the objects with which a snapshot raises, by trying without them.
 
-Objects are taken out in batches, until the state can be looked at, and put back in halves: what can't be put back
-without another exception is left out. A search is a generator that yields between pieces of work, so that the
-scheduler's loop can rest in between; each of them costs as much as a snapshot at most.
+Objects are dropped in batches until the snapshot succeeds, and put back in halves; an object that can't be put back
+without another exception is a culprit. The search is a generator that yields between pieces of work, so that the event
+loop runs in between; each piece costs a snapshot at most.
 """
 
 from __future__ import annotations

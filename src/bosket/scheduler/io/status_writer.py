@@ -1,10 +1,10 @@
-"""Conditions and events about what waits: written late, once, and only when there is something new to say.
+"""StatusWriter: conditions and events about waiting jobs: written late, once, and only when they changed.
 
-A job that is placed within a moment of its arrival is never called unschedulable: a write is made only when it is
-still pending after `DELAY_SECONDS`. Of several pending writes of one object the newest wins. An object is written at
-most once in `INTERVAL_SECONDS`. Numbers in messages (how much is free, how many nodes) change all the time in a busy
-cluster: an object of which only these change is written once in `NUMBERS_SECONDS`, and less often where so many wait
-that the API server would have more than `NUMBERS_PER_SECOND` such writes to take.
+A job that is placed within a moment of its arrival is never called unschedulable: a write is made only when it is still
+pending after `DELAY_SECONDS`. Of several pending writes of one object the newest wins. An object is written at most
+once in `INTERVAL_SECONDS`. Numbers in messages (free amounts, node counts) change all the time in a busy cluster: an
+object of which only these changed is written once in `NUMBERS_SECONDS`, and less often where so many jobs wait that the
+API server would get more than `NUMBERS_PER_SECOND` such writes.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class PendingWrite:
     content: tuple[str, ...]
     write: Callable[[], Awaitable[None]]
     refused: Callable[[], object] = lambda: None  #: called when the API server refuses the write
+    #: whether numbers alone differ from what was written last; None: the contents say so
+    numbers_only: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +69,34 @@ class StatusWriter:
         await self._controller.run()
 
     def submit(self, subject: Subject, write: PendingWrite, *, delay_seconds: float = DELAY_SECONDS) -> None:
-        """Makes this the pending write of the object, in place of an earlier one."""
+        """Sets the pending write of the object, replacing an earlier one."""
         now = self._clock.monotonic()
         self._sweep(now)
         written = self._written.get(subject)
-        if written is not None and written.content == write.content and now - written.at < 2 * INTERVAL_SECONDS:
-            # The watch will show it. Later than that somebody has overwritten it.
+        is_same = written is not None and written.content == write.content and write.numbers_only is None
+        if written is not None and is_same and now - written.at < 2 * INTERVAL_SECONDS:
+            # Just written: the watch will show it. If it doesn't by then, another client overwrote it.
             self._pending.pop(subject, None)
             return
         self._pending[subject] = write
-        earliest = written.at + self._interval(written.content, write.content) - now if written is not None else 0.0
+        earliest = written.at + self._interval(written.content, write) - now if written is not None else 0.0
         self._controller.queue.add_after(subject, max(delay_seconds, earliest))  # the earliest of several counts
 
     def is_written(self, subject: Subject) -> None:
-        """Drops the pending write: the object already says what it should."""
+        """Drops the pending write: the object already has this content."""
         self._pending.pop(subject, None)
 
     def forget(self, subject: Subject) -> None:
-        """Drops the pending write, and what is known of the last one."""
+        """Drops the pending write and the record of the last one."""
         self._pending.pop(subject, None)
         self._written.pop(subject, None)
 
-    def _interval(self, before: tuple[str, ...], after: tuple[str, ...]) -> float:
-        """Seconds between writing one content and the other."""
-        if before == after or tuple(map(_words, before)) != tuple(map(_words, after)):
+    def _interval(self, before: tuple[str, ...], write: PendingWrite) -> float:
+        """The minimum seconds between the write of one content and the next write."""
+        numbers_only, after = write.numbers_only, write.content
+        if numbers_only is None:
+            numbers_only = before != after and tuple(map(_words, before)) == tuple(map(_words, after))
+        if not numbers_only:
             return INTERVAL_SECONDS
         return max(NUMBERS_SECONDS, len(self._written) / NUMBERS_PER_SECOND)
 
@@ -108,7 +114,7 @@ class StatusWriter:
         try:
             await pending.write()
         except (NotFound, Conflict):
-            pending.refused()  # gone, or changed: a later cycle decides anew
+            pending.refused()  # the object is gone or changed: a later cycle reports again
         except (ServerError, TooManyRequests):
             raise
         except ApiError as error:
@@ -125,5 +131,5 @@ class StatusWriter:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> str:
-    """A text without its numbers. Many pods of a gang share one text."""
+    """A text without its numbers. Pods of a gang share one text, so the result is cached."""
     return _NUMBER.sub("#", text)

@@ -1,12 +1,13 @@
-"""Why a task is evicted: values with numbers in them, and the sentences that are made of them.
+"""Causes of evictions: values with amounts, and the sentences rendered from them.
 
-Actions put one on every `Eviction`; events and conditions render it. Each text begins with KAI's own sentences, which
-users and tools know, and ends with the rule by which it was decided.
+Actions put a cause on every `Eviction`; events and conditions render it. Each text begins with KAI's own sentences,
+which users and tools know, and ends with the rule that applied (`rule`).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import msgspec
 
@@ -14,9 +15,12 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import QueueAmounts
 
+#: The line about lost run time that follows a cause's text begins so.
+LOST: Final = "Run time lost: "
+
 
 class QueueBalance(msgspec.Struct, frozen=True):
-    """A queue's account when the eviction was decided, before anything was taken from it."""
+    """A queue's account at the time of the decision, before the eviction."""
 
     queue: str
     allocated: QueueAmounts
@@ -32,39 +36,46 @@ class QueueBalance(msgspec.Struct, frozen=True):
 
 
 class Reclaimed(msgspec.Struct, frozen=True):
-    """Another queue takes back what it is entitled to. The queues are those that are compared: siblings."""
+    """The eviction lets another queue reach its fair share. The queues are the siblings that were compared."""
 
     victim: QueueBalance
     reclaimer: QueueBalance
     within_quota: bool  #: whether the reclaimer stays within its quota, not only within its fair share
 
-    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+    @property
+    def rule(self) -> str:
         mine, theirs = self.reclaimer.queue, self.victim.queue
         if self.within_quota:
-            rule = f"{mine} stays within its quota and takes it back from {theirs}, which is over its own"
-        else:
-            rule = f"{mine} stays within its fair share and takes it from {theirs}, which is over its own"
-        return f"Pod {pod} was preempted by workload {by}.\n{self.victim}\n{self.reclaimer}\nReclaim: {rule}"
+            return f"{mine} stays within its quota and takes it back from {theirs}, which is over its own"
+        return f"{mine} stays within its fair share and takes it from {theirs}, which is over its own"
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        return f"Pod {pod} was preempted by workload {by}.\n{self.victim}\n{self.reclaimer}\nReclaim: {self.rule}"
 
 
 class Preempted(msgspec.Struct, frozen=True):
-    """A job of higher priority in the same queue takes the place."""
+    """The eviction lets a job of higher priority in the same queue start."""
 
     queue: str
     priority: int  #: of the one that takes it
     victim_priority: int
 
+    @property
+    def rule(self) -> str:
+        return f"priority {self.priority} goes before {self.victim_priority} in queue {self.queue}"
+
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
-        return (
-            f"Pod {pod} was preempted by higher priority workload {by}\n"
-            f"Preempt: priority {self.priority} goes before {self.victim_priority} in queue {self.queue}"
-        )
+        return f"Pod {pod} was preempted by higher priority workload {by}\nPreempt: {self.rule}"
 
 
 class Consolidated(msgspec.Struct, frozen=True):
-    """Others move closer together so that a job fits; there is room for the pod elsewhere."""
+    """The task moves so that another job fits; there is room for it on another node."""
 
     to_node: str
+
+    @property
+    def rule(self) -> str:
+        return f"room is made when pods move closer together: there is some on node {self.to_node}"
 
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
         return (
@@ -74,11 +85,15 @@ class Consolidated(msgspec.Struct, frozen=True):
 
 
 class GangBroken(msgspec.Struct, frozen=True):
-    """Too little of the gang runs, for longer than its grace."""
+    """The gang is below its minimum for longer than its grace period."""
 
     required: int
     subgroup: str  #: empty when the job has no sub-groups
     grace_seconds: float
+
+    @property
+    def rule(self) -> str:
+        return f"it has been below its minimum for longer than {self.grace_seconds:g} s"
 
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
         del by
@@ -86,14 +101,19 @@ class GangBroken(msgspec.Struct, frozen=True):
         return (
             f"Workload doesn't meet the minimum required number of pods ({self.required}){where}, "
             f"evicting remaining pod: {pod}\n"
-            f"Stale gang: it has been below its minimum for longer than {self.grace_seconds:g} s"
+            f"Stale gang: {self.rule}"
         )
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """An eviction that an earlier process decided and this one carries out; of its cause only the text is left."""
+    """An eviction that an earlier process decided and this one carries out; only the text of its cause is left."""
 
     sentence: str
+
+    @property
+    def rule(self) -> str:
+        lines = [line for line in self.sentence.splitlines() if not line.startswith(LOST)]
+        return lines[-1].partition(": ")[2] if lines else ""
 
     def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
         del pod, by

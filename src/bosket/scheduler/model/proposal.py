@@ -1,8 +1,8 @@
-"""Proposals: what a search for victims found on an earlier snapshot, to be checked against a newer one.
+"""Proposals: findings of a search for victims on an earlier snapshot, to be checked on a newer one.
 
-A search may take seconds, and pods are placed meanwhile. What it found is carried out as it is where all that it rests
-on is unchanged (`split`); otherwise it becomes a `Proposal`, and `decide` is asked whether the same victims still make
-room for the job, by the same rules, without searching for others.
+A search may take seconds, and pods are placed meanwhile. `split` finds what can be applied as it is, because its jobs,
+nodes and queues are unchanged. The rest becomes `Proposal`s: `decide` checks whether the same victims still make room
+for the job, by the same rules, without searching for others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bosket.scheduler.model.task import Task, TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Whose eviction would make room for a job."""
+    """A job and the victims that would make room for it."""
 
     action: str  #: that found it
     job: ObjectKey
@@ -29,23 +29,23 @@ class Proposal:
 
     @property
     def evicted(self) -> int:
-        """How many pods would go."""
+        """The number of pods that would be evicted."""
         return sum(len(pods) for _, pods in self.victims)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A search's decisions, divided by whether they can be carried out as they are."""
+    """A search's decisions, divided by whether they can be applied as they are."""
 
     current: Decisions  #: the part that can be applied: evictions with the placements that they are for, and reports
-    outdated: tuple[Proposal, ...]  #: what can't, because something that it rests on has changed
+    outdated: tuple[Proposal, ...]  #: findings whose jobs, nodes or queues changed
 
 
 def split(decisions: Decisions, searched: Snapshot, newest: Snapshot) -> Split:
-    """Divides what was decided on `searched` by what has changed until `newest`.
+    """Divides the decisions made on `searched` by what changed until `newest`.
 
-    Only evictions for other jobs are kept, with the places that they make: placing is done on newer snapshots, and so
-    is the eviction of stale gangs. Reports on waiting jobs are kept for jobs whose pending tasks did not change.
+    Only evictions for a preemptor are kept, with the placements that they are for: placing, and evicting stale gangs,
+    is done on newer snapshots. Reports on waiting jobs are kept for jobs whose pending tasks did not change.
     """
     findings = list(_findings(decisions))
     unchanged = _Unchanged(searched, newest)
@@ -72,7 +72,7 @@ def split(decisions: Decisions, searched: Snapshot, newest: Snapshot) -> Split:
 
 @dataclass(slots=True, eq=False)
 class _Finding:
-    """One preemptor's victims and places."""
+    """One preemptor's victims and placements."""
 
     action: str
     preemptor: Job
@@ -94,7 +94,7 @@ class _Finding:
 
 
 def _findings(decisions: Decisions) -> Iterator[_Finding]:
-    """Evictions for others that last, by preemptor, each with the places of those who get one by them."""
+    """The lasting evictions for a preemptor, with the placements that they are for."""
     found: dict[ObjectKey, _Finding] = {}
     moved: dict[Task, _Finding] = {}
     for eviction in decisions.lasting_evictions:
@@ -108,7 +108,7 @@ def _findings(decisions: Decisions) -> Iterator[_Finding]:
             whose = moved.get(task) or found.get(end.job.key)
             if whose is not None:
                 whose.operations.append(end)
-    # A job whose place went to a later one in the same cycle isn't served.
+    # A job that lost its place to a later job in the same cycle isn't served.
     yield from (
         each
         for each in found.values()
@@ -117,7 +117,7 @@ def _findings(decisions: Decisions) -> Iterator[_Finding]:
 
 
 class _Unchanged:
-    """What is in a newer snapshot as it was in an older one."""
+    """What is unchanged between two snapshots."""
 
     def __init__(self, before: Snapshot, after: Snapshot) -> None:
         self._before, self._after = before, after
@@ -144,7 +144,7 @@ class _Unchanged:
         return all(self._holds_as_before(job.queue) for job in jobs.values())
 
     def is_waiting(self, job: Job) -> bool:
-        """Whether the job still waits as it did."""
+        """Whether the job's pending tasks are unchanged."""
         return self._before is self._after or self._is_same_job(job)
 
     def _holds_as_before(self, queue: str) -> bool:
@@ -164,7 +164,8 @@ class _Unchanged:
 
 
 def _is_alike(before: Job, after: Job) -> bool:
-    """Whether nothing about two versions of a job differs that a decision rests on; others write their status."""
+    """Whether two versions of a job are equal in everything that a decision depends on; a status write changes
+    nothing."""
     if (before.group.metadata.uid, before.group.spec) != (after.group.metadata.uid, after.group.spec):
         return False
     if (before.queue, before.priority, before.preemptible) != (after.queue, after.priority, after.preemptible):
@@ -173,7 +174,8 @@ def _is_alike(before: Job, after: Job) -> bool:
 
 
 def _stand_alike(before: tuple[Task, ...], after: tuple[Task, ...]) -> bool:
-    """Whether the same tasks stand as they did. The watch shows a pod again whenever its status is written."""
+    """Whether two lists of tasks are equal in node and status. The watch shows a pod again whenever its status is
+    written."""
     if before is after:
         return True
     return len(before) == len(after) and set(map(_stand, before)) == set(map(_stand, after))
@@ -189,16 +191,16 @@ _ON_NODE = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 def stands_alike(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
-    """Whether the task is still as it was decided on; `find` gives a pod's task, if it is there."""
+    """Whether the task is unchanged since the decision; `find` returns a pod's present task."""
     found = find(task.key)
     return found is task or (found is not None and _stand(found) == _stand(task))
 
 
 def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None]) -> tuple[Decisions, int]:
-    """Decisions without those about tasks that have changed since the snapshot, and how many jobs that concerns.
+    """The decisions without those about tasks that changed since the snapshot, and the number of jobs concerned.
 
-    A job of which one task has changed is left to the next cycle as a whole, so that no gang starts in part; so is
-    everything that was decided for a job one of whose victims has changed, so that nobody is evicted in vain.
+    A job with one changed task is dropped as a whole, so that no gang starts in part. So is everything that was decided
+    for a job one of whose victims changed, so that no pod is evicted in vain.
     """
     outdated: set[ObjectKey] = set()
     for each in decisions.operations:
@@ -221,7 +223,7 @@ Proposals = Mapping[str, tuple[Proposal, ...]]  #: by action
 
 
 def by_action(proposals: tuple[Proposal, ...]) -> Proposals:
-    """Proposals for `decide`, each action's own."""
+    """Proposals for `decide`, by action."""
     result: dict[str, tuple[Proposal, ...]] = {}
     for each in proposals:
         result[each.action] = (*result.get(each.action, ()), each)

@@ -1,16 +1,16 @@
-"""Bosket's own plugins, by the names that KAI's configuration knows them by."""
+"""The table of built-in plugins, by the names of KAI's configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
+from bosket.scheduler.plugins.backfill import Backfill
 from bosket.scheduler.plugins.dynamicresources import DynamicResources
 from bosket.scheduler.plugins.elastic import Elastic
-from bosket.scheduler.plugins.gpupack import GpuPack
+from bosket.scheduler.plugins.gpu_order import GpuPack, GpuSpread
 from bosket.scheduler.plugins.gpusharingorder import GpuSharingOrder
-from bosket.scheduler.plugins.gpuspread import GpuSpread
-from bosket.scheduler.plugins.kubeflow import Kubeflow
+from bosket.scheduler.plugins.leading_pod import Kubeflow, Ray
 from bosket.scheduler.plugins.minruntime import MinRuntime
 from bosket.scheduler.plugins.multinodegang import MultiNodeGang
 from bosket.scheduler.plugins.nodeavailability import NodeAvailability
@@ -22,7 +22,6 @@ from bosket.scheduler.plugins.podaffinity import PodAffinityScore
 from bosket.scheduler.plugins.predicates import Predicates
 from bosket.scheduler.plugins.priority import Priority
 from bosket.scheduler.plugins.proportion import Proportion
-from bosket.scheduler.plugins.ray import Ray
 from bosket.scheduler.plugins.reflectjoborder import ReflectJobOrder
 from bosket.scheduler.plugins.resourcetype import ResourceType
 from bosket.scheduler.plugins.snapshot import Snapshot
@@ -31,6 +30,7 @@ from bosket.scheduler.plugins.taskorder import TaskOrder
 from bosket.scheduler.plugins.topology import Topology
 
 BUILT_IN: Mapping[str, PluginFactory] = {
+    "backfill": Backfill,
     "dynamicresources": DynamicResources,
     "elastic": Elastic,
     "gpupack": GpuPack,

@@ -1,7 +1,7 @@
-"""Victims added one step after the other, and whether there is any hope yet.
+"""Accumulation: victims are added one after the other until enough room seems possible.
 
-Generators walk through an accumulation and make scenarios of it. `steps()` stops wherever the victims so far could
-possibly make room: conditions that any solution must meet are checked first, because a simulation costs far more.
+Generators iterate over `steps()` and build scenarios from the victims so far. `steps()` stops wherever conditions that
+every solution must meet hold, because checking them is far cheaper than a simulation.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ MOST_REMEMBERED = 8
 
 
 class VictimSequence:
-    """Victims batch by batch, in their order, found as far as anybody has asked.
+    """Victims batch by batch, in order, computed as far as anybody has asked.
 
-    The attempts of a search that have the same victims recorded go through the same sequence.
+    Attempts of a search with the same recorded victims share a sequence.
     """
 
     def __init__(self, session: Session, victims: VictimOrder, recorded: set[Task]) -> None:
-        """`recorded`: tasks that go in any case."""
+        """`recorded`: tasks that are evicted in any case."""
         self._session, self._victims, self._recorded = session, victims, recorded
         self._found: list[Batch] = []
 
     def at(self, number: int) -> Batch | None:
-        """The batch that comes after so many others; None when there are no more."""
+        """The batch with this index; None when there are no more."""
         while len(self._found) <= number:
             batch = self._next()
             if batch is None:
@@ -67,7 +67,7 @@ class VictimSequence:
 
 
 class Accumulation:
-    """What one search has gathered so far."""
+    """The victims that one attempt has gathered."""
 
     def __init__(
         self,
@@ -82,16 +82,13 @@ class Accumulation:
         budget: Budget,
         most_victims: int | None = None,
     ) -> None:
-        """`start`: the pending tasks, with the victims that an earlier search has found and that go in any case.
-
-        `room`: for the pending tasks on the nodes that are `feasible`, before anybody is evicted; `most_victims`: how
-        many steps are taken at most; all that there are by default.
-        """
+        """`start`: the pending tasks and the recorded victims. `room`: for the pending tasks on `feasible` nodes,
+        before evictions; `most_victims`: the maximum number of batches, unlimited by default."""
         self._budget, self._most_victims = budget, most_victims
         self.session = session
         self.start = start
         self.potential: list[Batch] = []
-        self.feasible = feasible  #: nodes that may be used whatever victims are chosen
+        self.feasible = feasible  #: (node,): nodes that may be used with any choice of victims
         self._victims, self._index = victims, index
         self._room, self._domains = room.copy(), domains
         self._is_enough = False
@@ -104,7 +101,7 @@ class Accumulation:
             self._add_room(batch)
 
     def steps(self) -> Iterator[None]:
-        """Adds victims until there is hope, again and again, until there are no more."""
+        """Adds victims, and yields whenever the victims so far could make enough room."""
         if self._suffices():
             yield
         number = 0
@@ -126,7 +123,7 @@ class Accumulation:
             self._domains.add(batch.job.placement(task).row, batch.job.cost(task)[0])
 
     def _suffices(self) -> bool:
-        # With more victims there is more room: what was enough once stays enough.
+        # More victims never make less room, so "enough" stays true.
         if not self._is_enough and self._room.suffices() and self._domains.suffices():
             self._is_enough = True
             self._by_nodes.note(self._index.mask((*self.start.batches, *self.potential)))
@@ -136,43 +133,44 @@ class Accumulation:
         return self._budget.is_used_up() or len(self.potential) == self._most_victims
 
     def tasks_of(self, batches: Iterable[Batch]) -> int:
-        """The tasks of all these batches as bits of a number: the same tasks give the same number."""
+        """The tasks of the batches as bits of an integer: equal sets give equal integers."""
         return self._index.mask(batches)
 
     def may_suffice(self, scenario: Scenario, tasks: int) -> bool:
-        """Whether the scenario's own victims could make room; those gathered beside them stay then.
+        """Whether the scenario's own victims could make room, without the others gathered so far.
 
-        `tasks`: its victims as bits.
+        `tasks`: the victims as bits.
         """
         return self._by_nodes(tasks, scenario.batches)
 
     def may_suffice_in_domains(self, scenario: Scenario, tasks: int) -> bool:
-        """The same for groups that must each be in one domain of a topology."""
+        """The same for groups that must each fit into one topology domain."""
         return self._by_domains(tasks, scenario.batches)
 
     def scenario(self, batches: Sequence[Batch]) -> Scenario:
-        """With these victims, beside those that go in any case."""
+        """A scenario with these victims and the recorded ones."""
         start = self.start
         return Scenario(
             start.preemptor, start.pending, (*start.batches, *batches), start.allocated, start.non_preemptible
         )
 
     def free_gpus(self) -> np.ndarray:
-        """(node,): GPUs that are idle or being released, before anybody is evicted."""
+        """(node,): GPUs that are idle or being released, before evictions."""
         return self.session.nodes.free_gpus()
 
 
 class _Remembered:
-    """A condition on sets of victims that holds for larger sets as well: what is known of some answers for others."""
+    """Caches a monotone condition on sets of victims: true for a set means true for its supersets, false means false
+    for its subsets."""
 
     def __init__(self, holds: Callable[[Iterable[Batch]], bool]) -> None:
         self._holds = holds
-        # The last few: sets of victims mostly grow or shrink by a little from one scenario to the next.
+        # Only the latest sets: from one scenario to the next, sets of victims grow or shrink by a little.
         self._good: deque[int] = deque(maxlen=MOST_REMEMBERED)
         self._bad: deque[int] = deque(maxlen=MOST_REMEMBERED)
 
     def note(self, tasks: int) -> None:
-        """The condition holds for these."""
+        """Records that the condition holds for these tasks."""
         self._good.append(tasks)
 
     def __call__(self, tasks: int, batches: Sequence[Batch]) -> bool:

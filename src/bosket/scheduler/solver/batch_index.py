@@ -1,6 +1,6 @@
-"""What a search knows about batches of victims, found out once for all its scenarios.
+"""BatchIndex: facts about batches of victims, computed once for all scenarios of a search.
 
-Valid for one search: all its attempts begin with everybody where he was when the search began.
+Valid for one search: all its attempts start from the same placements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bosket.scheduler.solver.room import Held, held_by
 
 
 class BatchIndex:
-    """Facts about batches; tasks are bits of a number, so that sets of victims are compared at a stroke."""
+    """Facts about batches. Each task is one bit of an integer, so sets of victims are compared in one operation."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._node_count = session, len(session.snapshot.nodes)
@@ -26,7 +26,7 @@ class BatchIndex:
         self._departures: dict[Batch, Departure] = {}
 
     def mask(self, batches: Iterable[Batch]) -> int:
-        """The tasks of all these batches, a bit each."""
+        """The tasks of all these batches as bits."""
         known, result = self._masks, 0
         for batch in batches:
             mask = known.get(batch)
@@ -42,12 +42,12 @@ class BatchIndex:
         return result
 
     def held(self, batch: Batch) -> Held:
-        """What the tasks of a batch hold on their nodes."""
+        """The amounts that a batch's tasks hold on their nodes."""
         mask = self._masks.get(batch)
         return self._held_by(batch.job, batch.tasks, self.mask((batch,)) if mask is None else mask)
 
     def held_by_all(self, job: JobState) -> Held:
-        """What all active tasks of a job hold: mostly they are a batch."""
+        """The amounts that all active tasks of a job hold."""
         tasks = job.active_tasks()
         return self._held_by(job, tasks, self._mask_of(tasks))
 
@@ -58,7 +58,7 @@ class BatchIndex:
         return found
 
     def departures(self, batches: Iterable[Batch]) -> list[Departure]:
-        """How to evict all tasks of these batches, each once."""
+        """The departures that evict all tasks of these batches, each task once."""
         result: list[Departure] = []
         seen, masks = 0, self._masks
         for batch in batches:

@@ -1,8 +1,9 @@
-"""How far a search for victims may go: per action, per job and per generator of scenarios.
+"""Budgets of searches for victims: per action, per job and per generator of scenarios.
 
-KAI's configuration gives durations, and its decisions then depend on how fast and how busy the machine is. Here they
-are numbers of steps, so that the same snapshot always gives the same decisions. A step is a task that is gathered as a
-victim, or that a simulation evicts or places. It takes 10 to 100 µs, so that a search ends in a fortieth of its time.
+KAI's configuration gives durations, so its decisions depend on the machine's speed and load. Here durations are
+converted to steps, so that the same snapshot always gives the same decisions. A step is a task that is gathered as a
+victim, or evicted or placed in a simulation. A step takes 10 to 100 µs, so a search ends in a fortieth of its
+configured time.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import math
 
 from bosket.scheduler.configuration.configuration import DEFAULT_KEY, SearchBudgets
 
-#: What a second of KAI's budgets is worth. KAI's defaults are then twice what a gang of 500 pods needs to take half of
+#: Steps per second of KAI's budgets. KAI's defaults are then twice what a gang of 500 pods needs to take half of
 #: a full cluster of a thousand nodes.
 STEPS_PER_SECOND = 250
 
 
 class Budget:
-    """Steps that may be taken. Those of a part count for the whole as well."""
+    """A number of steps. Steps of a part are charged to the whole as well."""
 
     def __init__(self, steps: float = math.inf, whole: Budget | None = None) -> None:
-        self.left = steps  #: may go below nothing: what was begun is finished
+        self.left = steps  #: may become negative: a simulation that was begun is finished
         self._whole = whole
 
     def is_used_up(self) -> bool:
@@ -33,14 +34,14 @@ class Budget:
 
 
 class ActionBudget(Budget):
-    """What all searches of one action may take together."""
+    """The steps for all searches of one action."""
 
     def __init__(self, limits: SearchBudgets, action: str) -> None:
         super().__init__(_steps(limits.action.get(action, limits.action.get(DEFAULT_KEY, 0.0))))
         self._limits = limits
 
     def for_job(self) -> JobBudget:
-        """What the search for one job may take; the configured minimum even when nothing is left for the action."""
+        """The budget for one job: at least the configured minimum, even when the action's budget is used up."""
         limits = self._limits
         least = limits.least_per_job * STEPS_PER_SECOND
         wanted = _steps(limits.job)
@@ -48,7 +49,7 @@ class ActionBudget(Budget):
 
 
 class JobBudget(Budget):
-    """What the search for one job may take, whichever generators are asked."""
+    """The steps for one job's search, over all generators."""
 
     def __init__(self, steps: float, whole: Budget, limits: SearchBudgets, *, is_reduced: bool = False) -> None:
         super().__init__(steps, whole)
@@ -57,7 +58,7 @@ class JobBudget(Budget):
         self._of_generators: list[Budget] = []
 
     def cut_short(self) -> bool:
-        """Whether the search might have gone on with more."""
+        """Whether the budget ended the search."""
         return self.is_used_up() or any(each.is_used_up() for each in self._of_generators)
 
     def part(self, steps: float) -> JobBudget:

@@ -1,7 +1,7 @@
-"""The cheapest nodes to empty: which few jobs would have to move so that every task of another one has a node.
+"""The cheapest moves: which few jobs would have to move so that every task of a pending job has a node.
 
-Task by task: a node that has room already, or the one where the fewest tasks must go. Whether those that go find
-another place is for a simulation to say.
+Task by task: a node that already has room, or the node where the fewest tasks must move. Whether these tasks find
+another place is decided by a simulation.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from bosket.scheduler.solver.eviction import next_to_evict, victim_of
 
 
 def cheapest_to_move(session: Session, tasks: Iterable[Task], running: Iterable[JobState]) -> tuple[Batch, ...] | None:
-    """Whom to move; None when no choice makes room. Nobody means that there is room already."""
+    """The batches to move; empty when there is room already; None when no choice makes room."""
     search = _CheapestMoves(session, running)
     for task in tasks:
-        # Which moves would empty a shared GPU, or make room on one, isn't seen here.
+        # Shared GPUs are not considered: moves that would empty one, or make room on one.
         if task.pod_class.share is not None or not search.find_node(task.pod_class):
             return None
     return tuple(search.chosen)
 
 
 class _CheapestMoves:
-    """What would be free, as more and more is moved away."""
+    """What would be free as more and more tasks are moved."""
 
     def __init__(self, session: Session, running: Iterable[JobState]) -> None:
         self._session = session
         self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
         self.chosen: dict[Batch, None] = {}
         self._on: dict[NodeRow, list[Batch]] = {}
-        # Often there is room for everybody, and those who run don't matter: there may be thousands of them. Where some
+        # Often there is room for every task, and the thousands of running jobs needn't be read. Where some
         # of them are protected they are asked in any case, because the job's status names the first objection.
         self._running: Iterable[JobState] | None = running
         self._movable = self._find_movable(running) if session.limits.has_budgets else np.zeros((0, 0))
 
     def _find_movable(self, running: Iterable[JobState]) -> Amounts2D:
-        """(resource, node): what the tasks hold that would go first of each job. Notes who they are, node by node."""
+        """(resource, node): the amounts of the tasks that each job would give first. Also records these tasks by
+        node."""
         session, movable, self._running = self._session, np.zeros_like(self._free), None
         for job in running:
             batch = Batch(job, tuple(next_to_evict(session, victim_of(job))))
@@ -83,7 +84,7 @@ class _CheapestMoves:
         return True
 
     def _moves(self, pod_class: PodClass, row: NodeRow, at_most: int | None) -> list[Batch] | None:
-        """Who must go from a node; None when that doesn't help, or costs more tasks than allowed."""
+        """The batches to move away from a node; None when that doesn't help or costs more tasks than allowed."""
         free = self._free[:, row].tolist()
         short = {resource: amount - free[resource] for resource, amount in pod_class.holds if free[resource] < amount}
         result: list[Batch] = []

@@ -1,8 +1,8 @@
-"""Whether the domains of a topology could have the GPUs for the groups of a job that must each be in one of them.
+"""DomainRoom: whether topology domains could have the GPUs for groups that must each be in one domain.
 
-A condition of the search for victims beside the room on nodes: without it, all victims of a cluster would be simulated
-for a gang that fits in no rack. As in KAI, a group counts with all its GPUs, also those it has, and takes the domain
-with the most; groups of jobs that are judged by what really fits count with what they wait for, and a no is final.
+A necessary condition beside the room on nodes: without it, all victims of a cluster would be simulated for a gang that
+fits in no rack. As in KAI, a group counts with all its GPUs, including those it has, and takes the domain with the
+most; for jobs whose estimates are ignored, only pending tasks count, and a no is final.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from bosket.scheduler.solver.room import ROUNDING, Classes
 
 
 class DomainRoom:
-    """GPUs by domain of every level that some group requires."""
+    """GPUs by domain, for every level that some group requires."""
 
     def __init__(self, session: Session, job: JobState, part: Sequence[Task], *, at_best: bool = False) -> None:
-        """`part`: the tasks that are to be placed, of those that wait; `at_best`: if nobody else were there."""
+        """`part`: the pending tasks to be placed; `at_best`: as if no other pod were in the cluster."""
         by_level: dict[tuple[str, int], list[float]] = {}
         levels: list[TopologyLevel] = []
         by_fit = session.outcome.ignores_estimates(job)
@@ -56,7 +56,7 @@ class DomainRoom:
         ]
 
     def add(self, row: NodeRow, gpus: float) -> None:
-        """So many are freed on a node."""
+        """Adds GPUs that are freed on a node."""
         for each in self._levels:
             domain = each.of_row[row]
             if domain != OUTSIDE:

@@ -1,4 +1,4 @@
-"""Which tasks of a victim go next: extras one at a time, then surplus sub-groups, then all that is left."""
+"""Which tasks of a victim are evicted next: extras one at a time, then surplus sub-groups, then all remaining tasks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Victim:
-    """A job of which these tasks are left to be taken."""
+    """A job with the tasks that may still be taken from it."""
 
-    state: JobState  #: as it would be with these active tasks, and those that stay, alone
+    state: JobState  #: the job's state as if only these tasks, and those in `staying`, were active
     original: JobState
     tasks: tuple[Task, ...]
     staying: tuple[Task, ...] = ()  #: active tasks that can't be evicted: they count for the minimum all the same
 
     def held(self) -> QueueAmounts:
-        """What the tasks are taken to hold when queues are asked in order; as in KAI, what they ask for.
+        """The amounts by which queues are ordered: as in KAI, the tasks' requests.
 
-        That is no GPU where memory of one is asked for.
+        In KAI a request for GPU memory counts as no GPU here.
         """
         total = NOTHING
         for task in self.tasks:
@@ -36,11 +36,11 @@ class Victim:
         return total
 
     def without(self, tasks: Iterable[Task]) -> Victim | None:
-        """What is left of it; None when nothing is."""
+        """The victim after these tasks are taken; None when nothing is left."""
         return self._left(set(tasks), self.staying)
 
     def keeping(self, tasks: Sequence[Task]) -> Victim | None:
-        """What is left of it when some of its tasks can't be evicted; None when nothing is."""
+        """The victim after some of its tasks turned out not to be evictable; None when nothing is left."""
         return self._left(set(tasks), (*self.staying, *tasks))
 
     def _left(self, gone: set[Task], staying: tuple[Task, ...]) -> Victim | None:
@@ -51,12 +51,12 @@ class Victim:
 
 
 def victim_of(state: JobState) -> Victim:
-    """A job with all its active tasks."""
+    """A job with all its active tasks as a victim."""
     return Victim(state, state, tuple(state.active_tasks()))
 
 
 def next_to_evict(session: Session, victim: Victim) -> list[Task]:
-    """The tasks that go next; none where those that stay need all the others."""
+    """The tasks to evict next; empty where the tasks that must stay need all others."""
     tasks, job = victim.tasks, victim.original.job
     if job.is_plain:  # the same without looking for sub-groups: most jobs have none
         has_surplus = len(tasks) + len(victim.staying) > job.pod_sets[0].min_available
@@ -70,7 +70,7 @@ def next_to_evict(session: Session, victim: Victim) -> list[Task]:
 
 
 def may_go_alone(job: JobState, tasks: Collection[Task]) -> bool:
-    """Whether a job that loses these tasks is no gang in part: each of its parts keeps its minimum, or loses all."""
+    """Whether the job without these tasks is no partial gang: each part keeps its minimum or loses everything."""
     return _is_sound(job, job.job.root, set(tasks))
 
 

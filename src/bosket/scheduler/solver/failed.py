@@ -1,9 +1,9 @@
-"""Jobs for which no victims were found, so that others that are no easier aren't tried.
+"""FailedJobs: jobs for which no victims were found, so that equal or larger jobs aren't tried.
 
-Jobs are alike when nodes and plugins treat their pending tasks alike, whatever these ask for; of each kind the smallest
-that failed is remembered. Jobs are tried in order of their priority, so that one of lower priority has no better chance
-than one that failed. As in KAI, a job that failed because it isn't preemptible speaks for preemptible ones too, GPU
-memory isn't compared, and of which kind a job is depends on the tasks that it had to place when the cycle began.
+Jobs are alike when nodes and plugins treat their pending tasks alike, whatever the amounts; of each kind the smallest
+failed job is kept. Jobs are tried in order of priority, so a later job has no better chance. As in KAI, a failed
+non-preemptible job also stands for preemptible ones, GPU memory isn't compared, and the kind of a job is that of its
+pending tasks at the start of the cycle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Makeup = tuple[tuple[ClassIndex, int], ...]  #: how many pending tasks of which 
 
 
 class FailedJobs:
-    """What was tried in vain."""
+    """The jobs that were tried in vain."""
 
     def __init__(self, kinds: JobKinds) -> None:
         self._kinds = kinds
@@ -52,7 +52,7 @@ def _requests(job: JobState) -> list[Vector]:
 
 
 def _makeup(job: JobState) -> Hashable:
-    """Jobs with the same make-up are alike in everything that is compared here."""
+    """A key of everything that is compared here."""
     alone = _alone(job)
     if alone is not None:
         return alone
@@ -63,7 +63,7 @@ def _makeup(job: JobState) -> Hashable:
 
 
 def _alone(job: JobState) -> tuple[ClassIndex, int] | None:
-    """The class and the number of a job's tasks, where that is all there is to compare: of most jobs it is."""
+    """The class and number of a job's tasks, if these are all there is to compare, as for most jobs."""
     only = job.job.pod_sets[0]
     if only.only_class is None or len(only.pending) != len(only.tasks) or job.next_alike() is None:
         return None
@@ -94,6 +94,6 @@ def _is_smaller(mine: list[Vector], others: list[Vector]) -> bool:
 
 
 def _within(left: Vector, right: Vector) -> bool:
-    """Whether one asks for no more than the other; vectors made earlier may be shorter."""
+    """Whether one request is no larger than the other; older vectors may be shorter."""
     common = min(len(left), len(right))
     return bool((left[:common] <= right[:common]).all() and not left[common:].any())

@@ -1,9 +1,9 @@
-"""Of which kind a job is: what nodes and plugins treat its pending tasks by, whatever these ask for.
+"""JobKinds: the kind of a job: how nodes and plugins treat its pending tasks, whatever the amounts.
 
-Affinity terms and spread constraints that are between pods of the job alone are compared by their shape: `app: a` and
-`app: b` mean the same to jobs of which each selects itself, and a job that found no victims then speaks for the other.
-That isn't so where others select the job's pods, too, where classes of one job select each other, and where some of the
-job's pods have got a place in this cycle: then it matters which ones they are.
+Affinity terms and spread constraints between pods of the job alone are compared by shape: `app: a` and `app: b` mean
+the same for two jobs that each select themselves, so one failed job stands for the other. Not so where other jobs
+select the job's pods, where classes of one job select each other, or where some of the job's pods were placed in this
+cycle.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ClassKind = tuple[object, ...]
 
 
 class JobKinds:
-    """Kinds of the jobs of one session."""
+    """The kinds of the jobs of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -31,7 +31,7 @@ class JobKinds:
         self._placed: set[PodSelector] | None = None  # what pods with a place select, or are selected by
 
     def of(self, job: JobState) -> Hashable:
-        """What tasks that weren't placed at first have in common with those of another job, their requests apart."""
+        """A key of how the job's pending tasks are treated, apart from their requests."""
         waiting, kinds = waiting_at_first(job), []
         with_affinity = {
             pod_class for classes in waiting for pod_class in classes if pod_class.affinity_terms is not None
@@ -62,7 +62,7 @@ class JobKinds:
         return (fixed_index, devices, host_ports, number, (), *rest)
 
     def _is_own(self, selector: PodSelector, job: Job) -> bool:
-        """Whether no pod of others is selected, wherever it is, and none asks for anything by this selector."""
+        """Whether a selector selects only pods of the job itself, and no other pod has a term with this selector."""
         if self._related is None or self._placed is None:
             snapshot = self._session.snapshot
             self._related = _related_jobs(snapshot.unsettled)
@@ -88,7 +88,7 @@ def _related_jobs(jobs: Iterable[Job]) -> dict[PodSelector, set[ObjectKey]]:
 
 
 def _shape(affinity_terms: AffinityTerms, match_keys: MatchKeys) -> Hashable:
-    """What is asked of neighbours, with selectors by the order in which they come up."""
+    """The affinity terms with selectors replaced by the order of their first occurrence."""
     numbers: dict[PodSelector, int] = {}
 
     def number(selector: PodSelector) -> tuple[int, bool, bool]:
@@ -108,7 +108,7 @@ def _shape(affinity_terms: AffinityTerms, match_keys: MatchKeys) -> Hashable:
 
 
 def waiting_at_first(job: JobState) -> list[Counter[PodClass]]:
-    """The classes of tasks that weren't placed when the cycle began, by pod set, those apart that have none."""
+    """The classes of tasks that were pending when the cycle began, by pod set."""
     found = [
         Counter({pod_set.only_class: len(pod_set.tasks)})
         if pod_set.only_class is not None and len(pod_set.pending) == len(pod_set.tasks)

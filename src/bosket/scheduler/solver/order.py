@@ -1,4 +1,4 @@
-"""In which order victims are taken, and in which order everybody is placed again in a simulation."""
+"""The order in which victims are taken, and job tables for it and for simulations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _key = itemgetter(0)
 
 
 class JobTable:
-    """Jobs by queue, each queue's in their order; kept true as some of them change."""
+    """Jobs by queue, in order; kept up to date as some of them change."""
 
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session = session
@@ -43,7 +43,7 @@ class JobTable:
         self._holdings: dict[QueueRow, Holdings] = {}  # by queue, of those that were asked for
 
     def renew(self, job: JobState, *, keep: bool) -> None:
-        """The job changed; unless it is kept it no longer belongs here."""
+        """Updates for a changed job; `keep` False removes it."""
         before = self._keys.pop(job, None)
         requests = self._requests.get(job.queue_row, []) if job.queue_row not in self._changed else None
         self._runs.pop(job.queue_row, None)
@@ -68,8 +68,8 @@ class JobTable:
                 self._requests[job.queue_row] = requests
 
     def find_requests(self) -> None:
-        """Finds what jobs ask for in queues that changed. Jobs that are narrowed or evicted for the time being ask for
-        something else, so that this is done before anything is simulated."""
+        """Computes what jobs ask for in queues that changed. Must run before a simulation: narrowed or evicted jobs ask
+        for something else."""
         for row in self._changed:
             self._requests[row] = [job.next_request() for _, job in self.by_queue[row]]
         self._changed.clear()
@@ -80,15 +80,15 @@ class JobTable:
             self._children.setdefault(tree.parents[child], {})[child] = None
 
     def children(self, row: QueueRow) -> Collection[QueueRow]:
-        """Queues directly below one that hold jobs of the table, or held some, or have such queues below them."""
+        """The queues directly below one that hold jobs of the table now or held some before."""
         return self._children.get(row, ())
 
     def version(self, row: QueueRow) -> int:
-        """Changes whenever a job of the queue, or of one below it, does."""
+        """Changes whenever a job of the queue, or of a queue below it, changes."""
         return self._versions.get(row, 0)
 
     def held(self, row: QueueRow) -> Held:
-        """What the active tasks of all jobs of a queue hold. Asked while nothing is being simulated."""
+        """The amounts that all jobs of a queue hold. Not valid during a simulation."""
         found = self._holdings.get(row)
         if found is None:
             found = self._holdings[row] = Holdings(self._session)
@@ -97,11 +97,11 @@ class JobTable:
         return found.held()
 
     def requests(self, row: QueueRow) -> list[QueueAmounts]:
-        """What each job of a queue asks for next; as of `find_requests`."""
+        """The next request of each job of a queue, as of `find_requests`."""
         return self._requests.get(row, [])
 
     def runs(self, row: QueueRow) -> list[int]:
-        """For each job of a queue, where the run of those ends that ask for the same; as of `find_requests`."""
+        """For each job of a queue, the end of its run of jobs with the same request, as of `find_requests`."""
         found = self._runs.get(row)
         if found is None:
             found = self._runs[row] = _ends_of_runs(self.requests(row))
@@ -117,7 +117,7 @@ def _ends_of_runs(values: Sequence[object]) -> list[int]:
 
 
 class VictimOrder:
-    """Victims, the last in order first: of the queue that has the most to give, its least important job."""
+    """Victims, the least important first: of the queue with the most to give, the last job in order."""
 
     def __init__(self, session: Session, candidates: Mapping[QueueRow, Entries]) -> None:
         self._session = session
@@ -133,7 +133,7 @@ class VictimOrder:
         return victim
 
     def push(self, victim: Victim) -> None:
-        """What is left of a victim after a part of it was taken."""
+        """Puts back what is left of a victim after a part of it was taken."""
         row = victim.original.queue_row
         leaf = self._turns.leaves.get(row) or self._emptied(row)
         leaf.push(self._session.orders.job_key(victim.state), victim)
@@ -144,7 +144,8 @@ class VictimOrder:
 
 
 class _Victims:
-    """Victims of one queue. It is judged by what it would have without those that were taken, and the next one."""
+    """The victims of one queue. The queue is ranked by its account without the victims taken so far and the next
+    one."""
 
     __slots__ = ("_entries", "_partly", "_taken")
 

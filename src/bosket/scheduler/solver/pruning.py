@@ -1,15 +1,15 @@
-"""Prunes what a search for victims has found: nobody goes, or moves, whose eviction isn't needed.
+"""Pruning: removes evictions that aren't needed from a solution.
 
-A search takes victims in their order, node by node and part by part of the preemptor, and ends with the first choice
-that works. Two things are done about it, for a bounded number of steps:
+A search takes victims in order and stops at the first choice that works. Two things are tried then, for a bounded
+number of steps:
 
-* Victims are left out, most pods first, then most work lost, then the last to be found: as many at once as counts let
-  hope for, then halves, then one by one. The rest is simulated by the same rules as any scenario.
-* Each victim in turn is spared and others of no better right are searched instead of it: they may be fewer pods.
+* Leave victims out: most pods first, then most lost work, then the latest; as many at once as counts allow, then
+halves, then one by one. What remains is simulated by the same rules as any scenario.
+* Protect each victim in turn and search among jobs of no better right instead: they may be fewer pods.
 
-What is left is minimal: without any one of the victims the preemptor finds no room, or as many pods must go, or more
-work is lost, or somebody goes who has a better right to stay. Counts say of most solutions that nothing can be gained,
-and then nothing is simulated. `actions.eviction` prunes each solution before it commits it.
+The result is minimal: without any one victim, the preemptor does not fit, or as many pods are evicted, or more work is
+lost, or a job with a better right is evicted. For most solutions counts show that nothing can be gained, and nothing is
+simulated. `actions.eviction` prunes each solution before the commit.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from bosket.scheduler.solver.budget import Budget
 from bosket.scheduler.solver.eviction import may_go_alone
 from bosket.scheduler.solver.search import Solution
 
-#: How far the pruning of one solution goes.
+#: Steps for pruning one solution.
 MOST_STEPS = 1_000
 
 
 class Rules(NamedTuple):
-    """What the action has to say about other victims."""
+    """The action's rules about other victims."""
 
-    #: what is asked of a solution beside the validators' consent
+    #: `Policy.accepts`
     accepts: Callable[[Solution], bool]
-    #: whether no fewer pods will do, by counts
+    #: `Search.is_cheapest`
     is_cheapest: Callable[[Solution], bool]
-    #: a solution for which nobody but others of no better right goes instead of a victim; in effect
+    #: a solution without the victim, with other victims of no better right; in effect
     solve_instead: Callable[[JobState, Collection[JobState], Budget], Solution | None]
-    #: GPU seconds that are thrown away
+    #: GPU seconds of work that evicting the batch throws away
     work_lost: Callable[[Batch], float]
 
 
@@ -55,14 +55,15 @@ def pruned(solution: Solution, rules: Rules) -> Solution:
 
 
 def _again(solution: Solution) -> Solution:
-    """A solution whose statement was discarded, in effect once more."""
+    """The solution in effect again, after its statement was discarded."""
     again = solution.search.simulate(solution.scenario.batches, Budget())
     assert again is not None  # the same scenario, from the same state
     return again
 
 
 def _with_others(best: Solution, rules: Rules, budget: Budget) -> Solution | None:
-    """A solution with fewer evictions for which one of the victims stays; nothing is in effect if there is none."""
+    """A solution with fewer evictions in which one of the victims stays; None, with nothing in effect, if there is
+    none."""
     victims = dict.fromkeys(batch.job for batch in best.victims)
     limit = _lost(best, rules)
     best.statement.discard()
@@ -79,18 +80,18 @@ def _with_others(best: Solution, rules: Rules, budget: Budget) -> Solution | Non
 
 
 def _lost(solution: Solution, rules: Rules) -> float:
-    """The work that is thrown away."""
+    """The work that the solution throws away."""
     return sum(map(rules.work_lost, _gone(solution)))
 
 
 def _gone(solution: Solution) -> Iterator[Batch]:
-    """Of each victim what really goes."""
+    """For each victim, the tasks that are really evicted or moved."""
     for batch in solution.victims:
         yield Batch(batch.job, tuple(task for task in batch.tasks if task in solution.gone))
 
 
 class _Pruning:
-    """Leaves victims of one solution out. A solution is in effect before and after, none meanwhile."""
+    """Leaves victims of one solution out. A solution is in effect before and after."""
 
     def __init__(self, solution: Solution, rules: Rules, budget: Budget) -> None:
         self._best, self._rules, self._budget = solution, rules, budget
@@ -103,7 +104,7 @@ class _Pruning:
         return self._best if self._is_in_effect else _again(self._best)
 
     def _leave_some_out(self) -> bool:
-        """Finds victims that needn't go; whether there are any."""
+        """Finds victims that can be left out; whether there are any."""
         victims, counts = self._best.victims, self._best.counts
         if counts is None or len(victims) < 2:
             return False
@@ -119,7 +120,7 @@ class _Pruning:
         return (len(most) > 1 and self._works_without(most)) or any(map(self._works_without, _chunks(needless)))
 
     def _most_without(self, needless: Iterable[Batch]) -> list[Batch]:
-        """As many as can be left out one after the other, if counts are all that matters."""
+        """As many victims as can be left out one after the other, by counts."""
         left_out: list[Batch] = []
         for batch in needless:
             if self._may_work(_without(self._best.victims, [*left_out, batch])):
@@ -127,7 +128,7 @@ class _Pruning:
         return left_out
 
     def _may_work(self, victims: Sequence[Batch]) -> bool:
-        """Whether counts allow these victims alone, and none of them stays as a gang in part."""
+        """Whether counts allow these victims alone, and none of them would stay as a partial gang."""
         counts = self._best.counts
         assert counts is not None
         if not victims or not counts.may_suffice(victims):

@@ -1,8 +1,7 @@
-"""Necessary conditions by counts: could the pending tasks be placed with what is free and what victims hold?
+"""Room: necessary conditions by counts: could the pending tasks fit with what is free and what victims hold?
 
-Each pod class is looked at by itself, resource by resource, so that a yes promises nothing. A no is final, and costs a
-hundredth of a simulation: it is asked about everybody who might be evicted before a search, and about the victims of
-each scenario before it is simulated.
+Each pod class is counted alone, resource by resource, so a yes promises nothing. A no is final and costs a hundredth of
+a simulation. Used for all candidates before a search, and for the victims of each scenario.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
 
-#: Parts of GPUs add up to whole ones but for this.
+#: Tolerance of float sums of GPU parts.
 ROUNDING = 1e-9
 
 NO_ROWS = np.empty(0, dtype=np.intp)
@@ -34,14 +33,14 @@ Classes = Mapping[PodClass, int]  #: how many pods of which class
 
 
 class Held(NamedTuple):
-    """What some tasks hold on their nodes."""
+    """The amounts that some tasks hold on their nodes."""
 
     rows: NDArray[np.intp]  #: of the nodes, each once
     amounts: Amounts2D  #: (resource, position in `rows`)
 
 
 class _Part(NamedTuple):
-    """What is held on some nodes."""
+    """The amounts held on a subset of nodes."""
 
     rows: NDArray[np.intp]
     cells: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
@@ -49,7 +48,7 @@ class _Part(NamedTuple):
 
 
 def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
-    """What the nodes of these tasks would have more of without them. Tasks on nodes that aren't ours don't count."""
+    """By node, the amounts that evicting these tasks frees. Tasks on nodes outside this shard don't count."""
     by_row: dict[NodeRow, list[float]] = {}
     resources, shared = len(session.nodes.idle), session.nodes.shared
     for job, task in victims:
@@ -73,12 +72,12 @@ def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
 
 
 def held_by_job(session: Session, job: JobState) -> Held:
-    """What all active tasks of a job hold. Asked while nothing is being simulated."""
+    """The amounts that all active tasks of a job hold. Not valid during a simulation."""
     return held_by(session, ((job, task) for task in job.active_tasks()))
 
 
 class Holdings:
-    """What the active tasks of some jobs hold, kept true as jobs change."""
+    """The sum of `held_by_job` over some jobs, kept up to date as jobs change."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -90,7 +89,7 @@ class Holdings:
         self._changed: dict[JobState, bool] = {}  # and whether they are kept; looked at when somebody asks
 
     def renew(self, job: JobState, *, keep: bool) -> None:
-        """The job changed; unless it is kept it no longer counts."""
+        """Updates for a changed job; `keep` False removes it."""
         self._held = None
         self._changed[job] = keep
 
@@ -119,17 +118,17 @@ class Holdings:
 
 
 def free_amounts(session: Session) -> Amounts2D:
-    """(resource, node): what is idle or being released, parts of shared GPUs among the GPUs."""
+    """(resource, node): idle and releasing amounts, with free parts of shared GPUs added to the GPUs."""
     free: Amounts2D = session.nodes.idle + session.nodes.releasing
     free[GPU] = session.nodes.free_gpus()
     return free
 
 
 class Room:
-    """How many of the pending tasks could be placed at best."""
+    """An upper bound on how many pending tasks fit."""
 
     def __init__(self, session: Session, pending: Sequence[Task], feasible: Mask, free: Amounts2D) -> None:
-        """`feasible`: nodes that may be used though nobody is evicted there; `free`: what they have, `free_amounts`."""
+        """`feasible`: nodes that may be used without evictions; `free`: their `free_amounts`."""
         self._wanted = Counter(task.pod_class for task in pending)
         self._usable = feasible.copy()
         self._allowed = {pod_class: session.views.of(pod_class).allowed for pod_class in self._wanted}
@@ -139,13 +138,13 @@ class Room:
         for allowed in self._allowed.values():
             concerned |= allowed
         self._concerned = concerned
-        # By identity, with the object itself, so that no other one gets its identity: what of it is on these nodes.
+        # by id(), together with the object: while it is referenced here, no other object can get the same id
         self._known: dict[int, tuple[Held, _Part | None]] = {}
         #: by class: (node,): how many pods each node could take
         self._slots = {each: self._slots_in(self._free, self._usable, each) for each in self._wanted}
 
     def copy(self) -> Room:
-        """The same room, to which other amounts may be added. What is known of victims serves both."""
+        """A copy to which other amounts may be added; caches are shared."""
         made = Room.__new__(Room)
         made.__dict__ |= self.__dict__
         made._usable, made._free = self._usable.copy(), self._free.copy()
@@ -163,7 +162,7 @@ class Room:
         return known[1]
 
     def add(self, held: Held) -> None:
-        """These amounts are free as well, and their nodes may be used."""
+        """Adds freed amounts and allows their nodes."""
         rows = self._add((held,), self._free, self._usable)
         for pod_class, slots in self._slots.items():
             allowed = self._only_allowed(rows, pod_class)
@@ -191,11 +190,11 @@ class Room:
         return rows
 
     def suffices(self) -> bool:
-        """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
+        """Whether every class, counted alone, could fit; if not, no choice among these victims helps."""
         return all(self._slots[each].sum() >= count for each, count in self._wanted.items())
 
     def suffices_with(self, held: Iterable[Held]) -> bool:
-        """The same, if those who hold this went as well. Only their nodes have to be looked at."""
+        """The same if these holdings were freed too. Only their nodes are recounted."""
         free = self._free.copy()
         rows = self._add(held, free, self._usable.copy())
         for pod_class, count in self._wanted.items():
@@ -215,7 +214,7 @@ class Room:
         return all(_some_domain_takes(slots, *each) for each in groups)
 
     def needed(self, held: Sequence[Held]) -> list[bool]:
-        """Of each whether some class couldn't be placed if all the others went who hold this, but not this one."""
+        """For each holding, whether some class would not fit with all the others freed but not this one."""
         room = self.copy()
         there = np.zeros(len(self._usable), dtype=np.intp)  # how many of them are on each node
         for each in held:
@@ -234,7 +233,7 @@ class Room:
         return result
 
     def _slots_in(self, free: Amounts2D, usable: Mask, pod_class: PodClass) -> Amounts:
-        """(node,): how many pods of a class each could take; none on nodes that may not be used."""
+        """(node,): how many pods of a class each node could take; 0 where the node may not be used."""
         slots = np.zeros(len(usable))
         rows = np.flatnonzero(usable & self._allowed[pod_class])
         slots[rows] = self._slots_on(rows, free, pod_class)
@@ -273,9 +272,9 @@ def largest_amounts(session: Session, classes: Iterable[PodClass]) -> list[float
 def least_departures(
     session: Session, pending: Iterable[Task], free: Amounts2D, largest: Sequence[float], most: int
 ) -> int:
-    """How many pods must go at the least for these to have room; counted up to `most`.
+    """The least number of evictions by which these tasks could fit; counted up to `most`.
 
-    `largest`: by resource, what one of them leaves.
+    `largest`: by resource, the most that one evicted pod frees.
     """
     least = 1
     for pod_class, count in Counter(task.pod_class for task in pending).items():
@@ -297,10 +296,10 @@ def least_departures(
 
 
 class Prospect:
-    """Whether a job could still be placed, while others that come before it take room in a simulation.
+    """Whether the preemptor can still fit while other jobs before it take room in a simulation.
 
-    What is placed only takes room, so that a no is final. That isn't so where pods are drawn to each other, and nothing
-    is concluded there. Made when everybody has gone who goes in the simulation.
+    Placements only take room, so a no is final and the simulation ends early. With pod affinity a placement may also
+    give room, and nothing is concluded. Created when all victims of the simulation have been evicted.
     """
 
     def __init__(self, session: Session, pending: Sequence[Task], on: Mask) -> None:

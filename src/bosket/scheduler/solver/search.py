@@ -1,8 +1,8 @@
-"""Finds room for one job at the expense of others.
+"""Search: finds victims for one pending job.
 
-For each generator of scenarios: how large a part of the job's tasks can be placed at all (1, 2, 4 … then by halving),
-each success remembering its victims for the next attempt; then the whole job. A scenario that has failed isn't tried
-again in the same search.
+For each generator of scenarios: the largest part of the job that can be placed at all (1, 2, 4 … tasks, then by
+halving), each success recording its victims for the next attempt; then the whole job. A set of victims that failed
+isn't tried again in the same search.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
-from bosket.scheduler.framework.extension import ScenarioGenerator, ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -42,46 +42,49 @@ class Solution:
     """A scenario that works; its statement is in effect."""
 
     statement: Statement
-    victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
-    gone: frozenset[Task]  #: the tasks that go or move
-    lost: Counter[JobState]  #: how many tasks of each job find no other place
-    is_complete: bool  #: whether all sub-groups of the job have their minimum then, also those that it could do without
-    spares_some: bool  #: whether others were tried with that needn't go: without them it may come out differently
-    scenario: Scenario  #: with all that were tried
-    search: Search  #: that found it, and can try other victims once the statement is discarded
-    counts: Counts | None  #: where there are several victims
+    victims: tuple[Batch, ...]  #: batches of which at least one task is evicted or moved
+    gone: frozenset[Task]  #: the tasks that are evicted or moved
+    lost: Counter[JobState]  #: by job: how many tasks are evicted without a new place
+    #: whether all sub-groups of the job have their minimum, including those that the pod group could do without
+    is_complete: bool
+    #: whether the scenario has batches that are spared; without them the simulation may have another outcome
+    spares_some: bool
+    scenario: Scenario  #: the scenario with all batches
+    search: Search  #: the search, for trying other victims once the statement is discarded
+    counts: Counts | None  #: None for a single victim
 
     @property
     def evicted(self) -> int:
-        """How many tasks go or move."""
+        """The number of tasks that are evicted or moved."""
         return len(self.gone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchOutcome:
-    """What a search for one job's victims came to."""
+    """The result of the search for one job."""
 
-    solution: Solution | None  #: in effect; None when there is no just one
-    refused: EvictionRefused | None  #: the first objection of a disruption budget that the search met with
-    protected_until: float  #: when the first job that it left alone is protected no longer; infinite when none was
-    cut_short: bool  #: whether it might have gone on with a larger budget
+    solution: Solution | None  #: in effect; None when there is none
+    refused: EvictionRefused | None  #: the first refusal by a disruption budget
+    #: when the first minimum run time of a protected job ends; infinite when no job was protected
+    protected_until: float
+    cut_short: bool  #: whether the budget ended the search
 
 
 class Counts:
-    """Which victims are needed in any case, by counts."""
+    """Which victims of a solution are needed, by counting."""
 
     def __init__(self, room: Room, index: BatchIndex) -> None:
         self._room, self._index = room, index
 
     def needed(self, victims: Sequence[Batch]) -> list[bool]:
-        """Of each whether the others make no room without it."""
+        """For each victim, whether the other victims make too little room without it."""
         return self._room.needed([self._index.held(batch) for batch in victims])
 
     def may_suffice(self, victims: Iterable[Batch]) -> bool:
         return self._room.suffices_with(map(self._index.held, victims))
 
     def mask(self, victims: Iterable[Batch]) -> int:
-        """Their tasks as bits of a number."""
+        """The victims' tasks as bits of an integer."""
         return self._index.mask(victims)
 
 
@@ -99,8 +102,8 @@ class Search:
         validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
         budget: JobBudget,
     ) -> None:
-        """`branches`: of all jobs that wait; `running`: all that may be evicted for anybody; `candidates`: those that
-        may be for this job, by queue, in order of jobs."""
+        """`branches`: all pending jobs, for simulations; `running`: all jobs that may be victims of anybody;
+        `candidates`: those that may be victims of this job, by queue, in order."""
         self._session, self._job, self._budget = session, job, budget
         self._spared = session.outcome.successors(job.job)
         self._branches, self._running = branches, running
@@ -109,7 +112,7 @@ class Search:
         self._baseline = Baseline(session.nodes, session.queues)
         self._allocated, self._non_preemptible = self._baseline.allocated, self._baseline.non_preemptible
         self._feasible = _feasible_nodes(session, job)
-        self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
+        self._free = free_amounts(session)  # valid for all attempts: each restores the accounts
         self._rooms: dict[tuple[Task, ...], Room] = {}  # by the tasks to be placed: what there is without any victim
         self._index = BatchIndex(session)
         self._sequences: dict[int, VictimSequence] = {}  # by the victims that go in any case, as bits
@@ -119,7 +122,7 @@ class Search:
         self._counts: dict[tuple[Task, ...], Counts] = {}  # by the tasks to be placed
 
     def solve(self) -> Solution | None:
-        """A way to place the whole job, in effect and to be committed; None when there is no just one."""
+        """A solution for the whole job, in effect; None when there is none."""
         tasks = self._tasks
         if not tasks or not self._may_fit(tasks):
             return None
@@ -136,22 +139,22 @@ class Search:
         return None
 
     def _may_fit(self, tasks: tuple[Task, ...]) -> bool:
-        """Whether there could be room for the whole job if everybody in the candidates' queues went.
+        """Whether the whole job could fit if every candidate were evicted.
 
-        If not, searching for the largest part of it that has room would be in vain.
+        If not, searching for the largest part that fits would be wasted.
         """
         with self._job.narrowed_to(tasks):  # as when it is tried: sub-groups that can be done without are left out
             wanted = tuple(self._job.next_tasks())
         room = self._room_for(wanted)
         rows = [row for row, entries in self._candidates.items() if entries]
-        # Often one job is enough, and with everybody there is no less room than with one.
+        # Often one victim suffices, and more victims never make less room.
         last = (self._candidates[row][-1][1] for row in rows[:1])
         if any(room.suffices_with((self._index.held_by_all(job),)) for job in last):
             return True
         return room.suffices_with(map(self._running.held, rows))
 
     def _room_for(self, pending: tuple[Task, ...]) -> Room:
-        """What there is for these tasks before anybody is evicted; not to be added to."""
+        """The room for these tasks before any eviction; callers must not add to it."""
         found = self._rooms.get(pending)
         if found is None:
             found = self._rooms[pending] = Room(self._session, pending, self._feasible, self._free)
@@ -166,19 +169,20 @@ class Search:
         self._session.outcome.searches.scenarios[self._session.action, self._generator, state] += 1
 
     def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
-        """The same with these victims."""
+        """A solution with exactly these victims, in effect; None if they make no room."""
         self._generator = CHEAPEST_MOVES
         return self.simulate(victims, self._budget) if self._tasks and victims else None
 
     def simulate(self, victims: tuple[Batch, ...], budget: Budget) -> Solution | None:
-        """The whole job with these victims and no others. Nothing else of the search is in effect."""
+        """A solution of the whole job with exactly these victims. The search must have no other statement in effect."""
         with self._job.narrowed_to(self._tasks):
             pending = tuple(self._job.next_tasks())
             scenario = Scenario(self._job, pending, victims, self._allocated, self._non_preemptible)
             return self._try(scenario, self._feasible, budget)
 
     def is_cheapest(self, solution: Solution, largest: Sequence[float]) -> bool:
-        """Whether counts show that no fewer pods will do. `largest`: by resource, what any of them holds at most."""
+        """Whether counting shows that no solution evicts fewer pods. `largest`: by resource, the most that a victim
+        holds."""
         evicted = solution.evicted
         pending = solution.scenario.pending
         return evicted < 2 or least_departures(self._session, pending, self._free, largest, evicted) >= evicted
@@ -195,17 +199,17 @@ class Search:
     def _with_first_victim(
         self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget
     ) -> Solution | None:
-        """The whole job in place of the one victim that comes first.
+        """The whole job with only the first victim in order.
 
-        If that works, it works for every part of the job as well, and going step by step would end with this victim.
-        Where sub-groups may be left out it need not: a part may have others than the whole.
+        Success here implies success for every part of the job, so the step-by-step search would end with the same
+        victim. Where sub-groups may be left out, a part may have other victims, so this is skipped.
         """
         if len(tasks) == 1 or self._job.job.root.leaves_choice:
             return None
         return self._attempt(tasks, (), generator, budget, most_victims=1)
 
     def _step_by_step(self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget) -> Solution | None:
-        """The whole job, with the victims for the largest part of it that can be placed, and more if need be."""
+        """The whole job, starting with the victims for the largest part that can be placed."""
         recorded: tuple[Batch, ...] = ()
         solution: Solution | None = None
 
@@ -271,7 +275,7 @@ class Search:
                 if search.may_suffice_in_domains(scenario, victims):
                     solution = self._try(scenario, feasible, budget)
                 else:
-                    # It costs as many steps as if it were simulated: how far a search goes stays the same.
+                    # Charged as if simulated, so that budgets reach exactly as far with this shortcut as without it.
                     self._spend(scenario, victims, budget)
                     self._session.outcome.searches.filtered[self._session.action] += 1
                 if solution is not None:
@@ -282,7 +286,7 @@ class Search:
         return None
 
     def _victims_beside(self, recorded: tuple[Batch, ...]) -> VictimSequence:
-        """Those that may go beside these, in their order."""
+        """The further victims beside the recorded ones, in order."""
         mask = self._index.mask(recorded)
         found = self._sequences.get(mask)
         if found is None:
@@ -292,9 +296,10 @@ class Search:
         return found
 
     def _spend(self, scenario: Scenario, victims: int, budget: Budget) -> bool:
-        """Takes the steps of a simulation. False for a scenario that isn't simulated: nobody goes, or one who may not.
+        """Charges the steps of a simulation. False if the scenario must not be simulated: no victims, or a protected
+        one.
 
-        `victims`: as bits.
+        `victims`: tasks as bits.
         """
         if not victims or (self._spared and any(batch.job.job.key in self._spared for batch in scenario.batches)):
             return False
@@ -302,7 +307,11 @@ class Search:
         return True
 
     def _try(self, scenario: Scenario, feasible: Mask, budget: Budget) -> Solution | None:
-        """Evicts, places everybody again in order, asks whether the outcome is just."""
+        """Simulates a scenario: evicts the victims, places everybody again in order, asks the validators.
+
+        The preemptor is not placed first: a victim with a better right to the room gets it back, so an unfair eviction
+        fails by itself.
+        """
         if not self._spend(scenario, self._index.mask(scenario.batches), budget):
             return None
         self._count("simulated")
@@ -311,10 +320,13 @@ class Search:
         counts = self.counts(scenario) if len(scenario.batches) > 1 else None
         statement = Statement(session, preemptor.job, self._baseline)
         departures = self._index.departures(scenario.batches)
+        # The victims' own nodes are feasible in any case, so that a victim can be spared where it was.
         on[[row for each in departures for row in each.rows]] = True
         statement.evict_all(departures)
         order = SimulationOrder(self._branches, session, {preemptor: None, **self._keys_of_victims(departures)})
         prospect: Prospect | None = Prospect(session, scenario.pending, on)
+        # Every participant is placed by the code of real placements, in the order of queues and jobs. The simulation
+        # ends as soon as the preemptor has failed, or can no longer succeed.
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
             if next_job is preemptor:
@@ -326,12 +338,15 @@ class Search:
                 statement.discard()
                 return None
         victims = scenario.victims()
+        # Only tasks that really go count against disruption budgets: a spared victim keeps its place.
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
         if session.limits.objection(gone) or not all(validator(scenario) for validator in self._validators):
             self._count("validator_rejected")
             statement.discard()
             return None
         going = set(gone)
+        # Spared batches are dropped. `spares_some` makes the caller simulate again without them, because their presence
+        # may have influenced the order of placements.
         batches = tuple(batch for batch in scenario.batches if not going.isdisjoint(batch.tasks))
         whole = preemptor.is_whole()
         return Solution(
@@ -347,12 +362,13 @@ class Search:
         )
 
     def _keys_of_victims(self, departures: Sequence[Departure]) -> dict[JobState, SortKey | None]:
-        """Victims, who have gone, with their keys in the order of jobs; None where these aren't known.
+        """The scenario's jobs with their sort keys; None where not known yet.
 
-        What follows for a job is the same whenever the same tasks of it have gone.
+        What follows from a departure is cached in it, because a search evicts the same tasks in many scenarios.
         """
         only: dict[JobState, Departure | None] = {}
         for each in departures:
+            # With two departures of one job neither one's aftermath is the job's.
             only[each.job] = each if each.job not in only else None
         keys: dict[JobState, SortKey | None] = {}
         for job, departure in only.items():
@@ -370,7 +386,7 @@ class Search:
 
 
 def _without(candidates: Mapping[QueueRow, Entries], spared: Collection[ObjectKey]) -> Mapping[QueueRow, Entries]:
-    """Those who may be victims, without those who took the job's place before."""
+    """The candidates without the successors of the job (see `CycleOutcome.successors`)."""
     if not spared:
         return candidates
     return {row: [entry for entry in entries if entry[1].job.key not in spared] for row, entries in candidates.items()}
@@ -397,10 +413,10 @@ def largest(count: int, works: Callable[[int], bool]) -> int:
 
 
 def _feasible_nodes(session: Session, job: JobState) -> Mask:
-    """Nodes with a free GPU or a part of one, for a job whose tasks all want some; otherwise all of them.
+    """(node,): nodes with a free GPU or part of one, for a job whose tasks all want GPUs; else all nodes.
 
-    Room beside somebody who is only promised a shared GPU doesn't count: for the sake of that, somebody on another node
-    would be evicted.
+    Room beside a pod that is only promised a shared GPU doesn't count: using it would evict a pod on another node for
+    that promise.
     """
     if not all(task.pod_class.wants_gpu for task in job.job.tasks):
         return np.ones(len(session.snapshot.nodes), dtype=bool)

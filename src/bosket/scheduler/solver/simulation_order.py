@@ -37,16 +37,16 @@ RankKey = tuple[Any, float, str]
 
 
 class Head(NamedTuple):
-    """What a queue is judged by: what the first that waits in it asks for."""
+    """The values that rank a queue: the request of its first pending job."""
 
     key: RankKey
     request: QueueAmounts
 
 
 class Ranks:
-    """Keys of queues among their siblings, by what they hold now.
+    """Caches sort keys of queues among their siblings, by the queues' accounts.
 
-    From one simulation to the next most queues hold the same, and the same jobs wait in them: keys are remembered.
+    From one simulation to the next, most queues hold the same and the same jobs wait in them.
     """
 
     def __init__(self, session: Session) -> None:
@@ -60,6 +60,7 @@ class Ranks:
         known, basis = self._known[row], (self.accounts[row], request)
         key = known.get(basis)
         if key is None:
+            # Cleared as a whole: a least-recently-used order would cost more than recomputing the few keys in use.
             if len(known) >= MOST_KEYS:
                 known.clear()
             key = known[basis] = (self._order.rank(row, request, NOTHING), *self._names[row])
@@ -67,7 +68,7 @@ class Ranks:
 
 
 class Branches:
-    """The branches of queues in which nobody takes part, kept from one simulation to the next."""
+    """The branches of queues without participants, kept from one simulation to the next."""
 
     def __init__(self, session: Session, pending: JobTable) -> None:
         self.ranks = Ranks(session)
@@ -76,16 +77,18 @@ class Branches:
         self._known: dict[QueueRow, Branch] = {}
 
     def branch(self, row: QueueRow) -> Branch:
-        """The branch of a queue as things stand. Accounts are replaced, not changed, and with a queue's all above it:
-        the same object means that nothing below has changed either."""
+        """The branch of a queue. Accounts are replaced, not changed, together with those of all ancestors: the same
+        object means that nothing at or below the queue changed."""
         found, version = self._known.get(row), self.pending.version(row)
+        # Identity, not equality: restoring a baseline puts the same tuples back, so branches stay valid across
+        # simulations.
         if found is None or found.account is not self.ranks.accounts[row] or found.version != version:
             found = self._known[row] = Branch(self, row, version)
         return found
 
 
 class Branch:
-    """What a queue is judged by, turn by turn, while nobody in it takes part."""
+    """How a queue without participants ranks, turn by turn."""
 
     __slots__ = ("_more", "account", "heads", "request", "version")
 
@@ -97,7 +100,7 @@ class Branch:
         self._more = _merged_heads(branches, row, children) if children else _leaf_heads(branches, row)
 
     def head(self, turn: int) -> Head | None:
-        """What it is judged by after so many turns; None when nothing waits in it any more."""
+        """The queue's head after so many turns; None when no job is left."""
         while len(self.heads) <= turn:
             head = next(self._more, None)
             if head is None:
@@ -125,6 +128,8 @@ def _merged_heads(branches: Branches, row: QueueRow, children: Collection[QueueR
     while heap:
         request = heap[0][1].request
         yield Head(branches.ranks.key(row, request), request)
+        # The first member's key is recomputed only now, after the yielded head was used: KAI too ranks a queue by the
+        # child chosen last until the next turn.
         if is_outdated:
             first = heap[0][1]
             heapq.heapreplace(heap, (first.key(), first))
@@ -136,7 +141,7 @@ def _merged_heads(branches: Branches, row: QueueRow, children: Collection[QueueR
 
 
 class _Member(Protocol):
-    """A queue among its siblings. What is asked for at every turn is kept, not found out anew."""
+    """A queue among its siblings. Values that are needed at every turn are kept."""
 
     ours: int  #: how many that take part are left in it
     is_empty: bool
@@ -145,15 +150,15 @@ class _Member(Protocol):
     def key(self) -> RankKey: ...
 
     def take(self, *, alone: bool) -> JobState | None:
-        """Its first job has its turn: the job if it takes part, None for others.
+        """Takes the turn of the queue's first job: returns the job if it participates, None for other jobs.
 
-        `alone`: whether nobody takes part elsewhere, so that others needn't have their turns.
+        `alone`: whether all participants are below this queue, so that other jobs' turns can be skipped.
         """
         ...
 
 
 class _Still:
-    """A queue in which nobody takes part."""
+    """A queue without participants."""
 
     __slots__ = ("_at", "_branch", "_head", "is_empty", "ours", "request")
 
@@ -176,7 +181,7 @@ class _Still:
 
 
 class _Leaf:
-    """Jobs of one queue, those that take part among others that only wait."""
+    """The jobs of one queue: participants among others that only wait."""
 
     __slots__ = (
         "_at", "_excluded", "_is_our_turn", "_ours", "_pending", "_ranks", "_requests", "_row", "_table", "is_empty",
@@ -199,17 +204,18 @@ class _Leaf:
             self.ours -= 1
             self._go_to(self._at)
             return job
-        # A run of jobs that ask for the same leaves the queue's rank as it is: it is passed over at once.
+        # Jobs with the same request don't change the queue's rank, so a run of them is skipped in one step.
         end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
         self._go_to(min(end, self._table.runs(self._row)[self._at]))
         return None
 
     def _go_to(self, at: int) -> None:
-        """So many of those that only wait have had their turn."""
+        """Skips so many turns of jobs that only wait."""
         pending, ours = self._pending, self._ours
         while at < len(pending) and pending[at][1] in self._excluded:
             at += 1
         self._at = at
+        # `ours` is sorted in reverse, so its last entry is the first participant.
         self._is_our_turn = bool(ours) and (at >= len(pending) or ours[-1][0] < pending[at][0])
         self.is_empty = not ours and at >= len(pending)
         if self._is_our_turn:
@@ -219,7 +225,7 @@ class _Leaf:
 
 
 class _Parent:
-    """A queue, or the root of all, with queues below it in some of which somebody takes part."""
+    """A queue, or the root, with participants in some of the queues below."""
 
     __slots__ = ("_heap", "_is_outdated", "_members", "_ranks", "_row", "is_empty", "ours", "request")
 
@@ -284,7 +290,8 @@ class _Parent:
 
 
 class SimulationOrder:
-    """Gives out those that take part, one after the other; each is placed before the next one is asked for."""
+    """Yields the participants in the order in which they are placed; each is placed before the next one is asked
+    for."""
 
     def __init__(self, branches: Branches, session: Session, taking_part: Mapping[JobState, SortKey | None]) -> None:
         """`taking_part`: with their keys in the order of jobs, where these are known already."""
@@ -302,6 +309,7 @@ class SimulationOrder:
         self._root = self._parent(ROOT, below, alone=True) if taking_part else None
 
     def pop(self) -> JobState | None:
+        # Turns of jobs that only wait return None; they change the order but place nothing.
         root = self._root
         while root is not None and root.ours:
             job = root.take(alone=True)

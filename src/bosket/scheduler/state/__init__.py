@@ -1,1 +1,1 @@
-"""The frozen view that decisions are made on, and the live state that it is cut from."""
+"""The live state of the cluster, from which snapshots are taken."""

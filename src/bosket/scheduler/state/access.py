@@ -1,6 +1,6 @@
-"""Which jobs may not use their queue or priority class, because of the namespace that they are in.
+"""Access: which jobs may not use their queue or priority class, because of their namespace.
 
-Asked for each snapshot about the jobs that wait. What runs stays: rules are about what is started.
+Computed for each snapshot for the waiting jobs. Running jobs stay: the rules are about what is started.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bosket.scheduler.state.pod_selectors import PodSelectors
 
 
 def put_namespace(pod_selectors: PodSelectors, dirty: Dirty, namespace: Namespace) -> Iterable[ObjectKey]:
-    """Takes a namespace in; its labels may admit jobs to queues, beside what they mean to pods (`PodSelectors`)."""
+    """Puts a namespace into the state: its labels may admit jobs to queues, and pod affinity may select by them."""
     before = pod_selectors.namespaces.get(namespace.metadata.name)
     if before is None or before.metadata.labels != namespace.metadata.labels:
         dirty.other = True
@@ -26,7 +26,7 @@ def put_namespace(pod_selectors: PodSelectors, dirty: Dirty, namespace: Namespac
 
 
 class Access:
-    """Judges jobs by the rules of the live state's own tables."""
+    """Applies the access rules, on tables of the live state."""
 
     def __init__(
         self,
@@ -40,11 +40,12 @@ class Access:
         self._enabled = enabled
 
     def denied(self, jobs: Iterable[Job]) -> Mapping[ObjectKey, str]:
-        """Of these jobs those that may not, each with the reason."""
+        """The jobs without access, each with the reason."""
         if not self._enabled:
             return {}
         found = {}
-        verdicts: dict[tuple[str, str, str], str | None] = {}  # many jobs, few namespaces and queues
+        # cached per (namespace, queue): there are many jobs, and few of these pairs
+        verdicts: dict[tuple[str, str, str], str | None] = {}
         for job in jobs:
             asked = (job.key.namespace, job.queue, job.group.spec.priorityClassName or "")
             if asked not in verdicts:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class AffinityReader:
-    """Makes affinity terms of specs, and remembers those that somebody still has."""
+    """Builds affinity terms from specs. Equal terms are one object, kept while some pod has them."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -41,7 +41,7 @@ class AffinityReader:
         self._reader: WeakValueDictionary[Hashable, AffinityTerms] = WeakValueDictionary()
 
     def read(self, pod: Pod) -> AffinityTerms | None:
-        """What the pod asks for; None for nothing, as nearly all do."""
+        """The pod's affinity terms; None for pods without any, which are nearly all."""
         spec, labels = pod.spec, pod.metadata.labels
         affinity = spec.affinity
         near = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
@@ -117,7 +117,7 @@ def _interned(table: WeakValueDictionary[Hashable, T], signature: Hashable, made
 
 
 def _label_keys(spec: PodSpec) -> Iterable[str]:
-    """The labels of its own that a pod's affinity terms depend on."""
+    """The pod's own labels on which its affinity terms depend."""
     for constraint in spec.topologySpreadConstraints:
         yield from constraint.matchLabelKeys
     affinity = spec.affinity or Affinity()
@@ -144,7 +144,8 @@ def _clause(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) ->
 
 
 def _with_keys(selector: Selector, operator: str, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
-    """Only pods with, or without, the same values of these labels; labels that the pod itself lacks say nothing."""
+    """The selector restricted to pods with, or without, the same values of these labels; labels that the pod lacks are
+    skipped."""
     more = tuple(Requirement(key, operator, (labels[key],)) for key in keys if key in labels)
     return selector if selector.nothing or not more else Selector(tuple(sorted({*selector.requirements, *more})))
 

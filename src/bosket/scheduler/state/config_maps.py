@@ -1,4 +1,4 @@
-"""Which ConfigMaps exist; what is in them is nobody's business here, and may be large."""
+"""ConfigMaps: the names of existing ConfigMaps; their contents are never kept, because they may be large."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ConfigMaps:
         self._keys: Shared[ObjectKey, None] = Shared()
 
     def put(self, config_map: KubeObject) -> None:
-        """Any object with the metadata of a ConfigMap will do."""
+        """Takes any object with the metadata of a ConfigMap."""
         if config_map.key not in self._keys:
             self._keys.put(config_map.key, None)
             self._dirty.other = True
@@ -30,6 +30,14 @@ class ConfigMaps:
     def freeze(self) -> Container[ObjectKey]:
         return self._keys.freeze()
 
-    def objects(self) -> Iterator[ConfigMap]:
-        """One without contents for each."""
-        return (ConfigMap(metadata=ObjectMeta(namespace=key.namespace, name=key.name)) for key in self._keys.freeze())
+    def get(self, key: ObjectKey) -> ConfigMap | None:
+        """The ConfigMap without its contents."""
+        return _empty(key) if key in self._keys else None
+
+    def values(self) -> Iterator[ConfigMap]:
+        """All of them without their contents."""
+        return map(_empty, self._keys.freeze())
+
+
+def _empty(key: ObjectKey) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(namespace=key.namespace, name=key.name))

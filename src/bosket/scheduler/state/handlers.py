@@ -6,12 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from bosket.api.object import KubeObject, ObjectKey
+from bosket.scheduler.state.journal import Journal
 
 T = TypeVar("T", bound=KubeObject)
+K_contra = TypeVar("K_contra", contravariant=True)
 R = TypeVar("R")
+
+
+class Known(Protocol[K_contra]):
+    """The objects of a kind that the state knows; a dict will do."""
+
+    def get(self, key: K_contra, /) -> KubeObject | None: ...
+
+    def values(self) -> Iterable[KubeObject]: ...
 
 
 class KindHandlers(NamedTuple, Generic[T]):
@@ -20,25 +30,50 @@ class KindHandlers(NamedTuple, Generic[T]):
     put: Callable[[T], object]  #: takes an object that is new, or changed
     drop: Callable[[T], object]  #: takes an object that was deleted
     objects: Callable[[], Iterable[KubeObject]]  #: returns all objects, as they were put in
+    find: Callable[[ObjectKey], KubeObject | None]  #: returns one of them
+
+    def noted_in(self, journal: Journal, kind: type[KubeObject]) -> KindHandlers[T]:
+        """Handlers that also note in the journal which objects changed."""
+        inner_put, inner_drop, note = self.put, self.drop, journal.note
+
+        def put(obj: T) -> None:
+            note(kind, obj.key)
+            inner_put(obj)
+
+        def drop(obj: T) -> None:
+            note(kind, obj.key)
+            inner_drop(obj)
+
+        return KindHandlers(put, drop, self.objects, self.find)
 
 
 def by_key(
     put: Callable[[T], R],
     drop: Callable[[ObjectKey], R],
-    objects: Callable[[], Iterable[KubeObject]],
+    known: Known[ObjectKey],
     then: Callable[[R], object] | None = None,
 ) -> KindHandlers[T]:
     """Handlers of a namespaced kind; `then` is called with what `put` and `drop` return."""
     if then is None:
-        return KindHandlers(put, lambda obj: drop(obj.key), objects)
-    return KindHandlers(lambda obj: then(put(obj)), lambda obj: then(drop(obj.key)), objects)
+        return KindHandlers(put, lambda obj: drop(obj.key), known.values, known.get)
+    return KindHandlers(lambda obj: then(put(obj)), lambda obj: then(drop(obj.key)), known.values, known.get)
 
 
 def by_name(
     put: Callable[[T], R],
     drop: Callable[[str], R],
-    objects: Callable[[], Iterable[KubeObject]],
+    known: Known[str],
     then: Callable[[R], object] | None = None,
 ) -> KindHandlers[T]:
     """Handlers of a cluster-scoped kind."""
-    return by_key(put, lambda key: drop(key.name), objects, then)
+    after = then or _nothing_more
+    return KindHandlers(
+        lambda obj: after(put(obj)),
+        lambda obj: after(drop(obj.key.name)),
+        known.values,
+        lambda key: known.get(key.name),
+    )
+
+
+def _nothing_more(_: object) -> None:
+    pass

@@ -1,4 +1,4 @@
-"""What changed since the last snapshot, and what a changed object invalidates in other parts of the live state."""
+"""What changed since the last snapshot, and what a change invalidates in other parts of the live state."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 
 
 class Dirty:
-    """Pods and jobs that the next snapshot must renew. Every part of the live state adds to it.
+    """Pods and jobs that the next snapshot must recompute. Every part of the live state adds to it.
 
-    The sets are never replaced, so that a part can be given one of them alone.
+    The sets are never replaced, so that a part can hold a reference to one of them.
     """
 
     def __init__(self) -> None:
-        self.pods: set[ObjectKey] = set()  #: their tasks are read anew, because an object that they refer to changed
-        self.jobs: set[ObjectKey] = set()  #: they are built anew
-        self.other = True  #: whether anything else changed that a snapshot shows and no part keeps track of
+        self.pods: set[ObjectKey] = set()  #: pods to be read again, because an object that they refer to changed
+        self.jobs: set[ObjectKey] = set()  #: pod groups whose jobs must be rebuilt
+        self.other = True  #: whether anything else changed that a snapshot shows and no part tracks
 
 
 class Invalidation:
-    """What a change of an object invalidates elsewhere. Each method gets whether an object changed in what counts."""
+    """What a change of an object invalidates in other parts. Each method gets whether anything relevant changed."""
 
     def __init__(
         self, dirty: Dirty, preemptions: PreemptionHistory, zones: NumaTopologies, pods: Iterable[ObjectKey]

@@ -1,7 +1,7 @@
-"""The live state's jobs: pod groups with their tasks, in the order of their priority classes.
+"""Jobs: pod groups with their tasks, in the order of their priority classes.
 
-A job is built anew when its group, one of its tasks, a note about it or a priority class changes. A job that needs
-nothing, because all of it is placed and nothing is to be said of it, is in no list but `known`.
+A job is rebuilt when its group, one of its tasks, an annotation of it or a priority class changes. A job that needs
+nothing, because all tasks are placed and there is nothing to report, is in no list except `known`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from bosket.scheduler.state.queue_uses import QueueUses
 from bosket.scheduler.state.tasks import Tasks
 
 _namespace, _name = itemgetter(0), itemgetter(1)
-#: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
+#: spec.schedulingBackoff of groups that are retried for ever; unset means the same.
 NO_BACKOFF = -1
 
 
 class Jobs:
-    """All pod groups and priority classes, and the jobs that they make of tasks."""
+    """All pod groups and priority classes, and the jobs built from them."""
 
     def __init__(
         self,
@@ -47,11 +47,12 @@ class Jobs:
         self._node_pool_label = node_pool_label
         self.groups: dict[ObjectKey, PodGroup] = {}
         self.priorities: dict[str, PriorityClass] = {}
-        self.notes = Notes()  #: annotations of groups that count and aren't observed yet
+        self.notes = Notes()  #: pending annotations of groups
         self._known: Shared[ObjectKey, Job] = Shared()
         self.uses = QueueUses()
-        self.unread: set[ObjectKey] = set()  #: groups of which no job can be made
+        self.unread: set[ObjectKey] = set()  #: groups from which no job can be built
         self._unsettled: set[ObjectKey] = set()
+        self.ended: list[Job] = []  #: as they last were, since somebody cleared the list
         self._stale: set[ObjectKey] = set()
 
     # What is seen
@@ -92,22 +93,27 @@ class Jobs:
 
     @property
     def known(self) -> Mapping[ObjectKey, Job]:
-        """All jobs; another object whenever one of them changed."""
+        """All jobs; a new object whenever one of them changed."""
         return self._known.freeze()
 
     def groups_with_notes(self) -> Iterator[PodGroup]:
-        """All groups as they will be."""
+        """All groups with their pending annotations."""
         return map(self.notes.overlay, self.groups.values())
 
+    def group_with_notes(self, key: ObjectKey) -> PodGroup | None:
+        """The group as it will be."""
+        found = self.groups.get(key)
+        return self.notes.overlay(found) if found is not None else None
+
     def unsettled(self) -> tuple[Job, ...]:
-        """Jobs with a task that isn't placed, or with one that needs a word said about it."""
+        """Jobs with a task that isn't placed or that needs a report."""
         return tuple(map(self.known.__getitem__, _in_order(self._unsettled)))
 
     def any_unsettled(self) -> bool:
         return bool(self._unsettled)
 
     def stale(self) -> tuple[Job, ...]:
-        """Jobs of which too little runs, and those that are marked so."""
+        """Jobs below their minimum, and jobs with the stale annotation."""
         return tuple(map(self.known.__getitem__, _in_order(self._stale)))
 
     def renew(self, most: int | None = None) -> bool:
@@ -126,12 +132,14 @@ class Jobs:
                 self.unread.discard(key)
             try:
                 job = self._build(key)
-            except Exception as error:  # a defect: the others' jobs are made all the same
+            except Exception as error:  # a defect must not stop other jobs
                 job = None
                 self.unread.add(key)
                 what = f"{type(error).__name__}: {error}"
                 self._report(f"PodGroup {key} is left out, because the scheduler fails with it: {what}")
             self.uses.replace(key, before, job)
+            if before is not None and before.is_active and (job is None or _has_ended(job)):
+                self.ended.append(before)
             if job is None:
                 known.drop(key)
                 continue
@@ -166,15 +174,20 @@ class Jobs:
         return found.value if found is not None else DEFAULT_WORK_PRIORITY
 
 
+def _has_ended(job: Job) -> bool:
+    """Whether nothing of the job runs or will run: an evicted one waits again."""
+    return not job.is_active and not job.has_waiting
+
+
 def _in_order(keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-    """By namespace, then by name. Two sorts by texts cost half of one by pairs of them."""
+    """Sorted by namespace, then name. Two sorts by strings cost half of one sort by pairs."""
     ordered = sorted(keys, key=_name)
     ordered.sort(key=_namespace)
     return ordered
 
 
 def _what_counts(group: PodGroup) -> tuple[object, ...]:
-    """What of a group can change a decision, or what is said of it; others write into its status all the time."""
+    """The fields of a group on which decisions and reports depend; its status is written all the time."""
     meta = group.metadata
     return (
         meta.uid,
@@ -189,7 +202,8 @@ def _what_counts(group: PodGroup) -> tuple[object, ...]:
 
 
 def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
-    """Whether the group wants to be tried only once per node pool, and this one has been: somebody moves it on."""
+    """Whether the group wants only one attempt per node pool, and had it here; another component then changes its
+    pool."""
     conditions = group.status.schedulingConditions
     if group.spec.schedulingBackoff in (None, NO_BACKOFF) or not conditions:
         return False

@@ -1,6 +1,7 @@
-"""How many pods with a match key are on each node, kept as pods come and go.
+"""MatchCounts: how many pods with a match key are on each node.
 
-`Tasks` reports each task that came or went; a snapshot has the tables of its moment. Most pods have no match key.
+`Tasks` reports each task that came, changed or went; a snapshot shares the tables of its moment. Most pods have no
+match key.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS, MatchKey
 from bosket.scheduler.model.shared import Shared
 from bosket.scheduler.model.task import ACTIVE_USED, Task
 
-Counts = Mapping[str, int]  #: by node name; nodes without such a pod aren't in it
+Counts = Mapping[str, int]  #: count by node name; nodes with count 0 are absent
 
 
 class MatchCounts:
-    """Counts by match key and node of all pods that are on a node, of whichever scheduler."""
+    """Counts by match key and node, over the pods of all schedulers."""
 
     def __init__(self) -> None:
         self._counts: dict[MatchKey, Shared[str, int]] = {}
@@ -25,11 +26,11 @@ class MatchCounts:
 
     @property
     def any(self) -> bool:
-        """Whether any pod, on a node or not, has a match key."""
+        """Whether any pod, placed or not, has a match key."""
         return self._with_keys > 0
 
     def replace(self, before: Task | None, after: Task | None) -> None:
-        """A task came, changed or went."""
+        """Counts a task that came, changed or went."""
         if before is not None:
             self._add(before, -1)
         if after is not None:

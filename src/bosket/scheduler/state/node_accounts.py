@@ -1,6 +1,6 @@
-"""The nodes of the live state: who is on them, and what that leaves free, as a table that snapshots share.
+"""NodeAccounts: the nodes with the tasks on them, and what that leaves free, as a table that snapshots share.
 
-`ClusterState` shows it nodes and tasks as they come and go; `table()` sums only dirty nodes again.
+`ClusterState` reports nodes and tasks that come and go; `table()` sums only dirty nodes again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskSt
 from bosket.scheduler.state.pod_classes import SHARING
 
 RELEASING, PIPELINED = TaskStatus.RELEASING, TaskStatus.PIPELINED
-#: Pods that hold GPUs for others, or make nodes come.
+#: Labels `app` of reservation pods and scaling pods.
 UTILITY_APPS = frozenset({RESERVATION_APP, SCALING_POD_APP})
 
 
 class NodeAccounts:
-    """All nodes that are ours, with the tasks that hold something of them."""
+    """All nodes of this shard, with the tasks that hold resources on them."""
 
     def __init__(self, axis: ResourceAxis, scheduler_name: str) -> None:
         self._axis, self._scheduler_name = axis, scheduler_name
@@ -42,17 +42,17 @@ class NodeAccounts:
         self._amounts: dict[str, Mapping[str, int]] = {}
         self._device_gpus: dict[str, DeviceGpus] = {}
         self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
-        # By node, pods that couldn't be made tasks: what their containers ask for, as far as that can be counted.
+        # By node: the requests of pods that could not be read as tasks, as far as these can be summed.
         self._unread: dict[str, dict[ObjectKey, tuple[float, ...] | None]] = defaultdict(dict)
         self._unread_on: dict[ObjectKey, str] = {}
         self._dirty: set[str] = set()
-        self._counted: dict[str, tuple[tuple[Task, ...], _Count]] = {}  # dirty nodes that were counted ahead
-        self._changed: set[str] = set()  # nodes that came, went or aren't what they were when the table was made
+        self._counted: dict[str, tuple[tuple[Task, ...], _Count]] = {}  # dirty nodes that `count_ahead` has summed
+        self._changed: set[str] = set()  # nodes that came, went or changed since the table was built
         self._table: NodeTable | None = None
         self._static_version = 0
 
     def put(self, node: Node, amounts: Mapping[str, int]) -> bool:
-        """True when something changed that anybody rests on; heartbeats and images change nothing."""
+        """True when something relevant changed; heartbeats and images are not."""
         name = node.metadata.name
         self._axis.learn(amounts)
         before = self.nodes.get(name)
@@ -64,7 +64,7 @@ class NodeAccounts:
         return True
 
     def drop(self, name: str) -> bool:
-        """True when the node was there."""
+        """True when the node existed."""
         if self.nodes.pop(name, None) is None:
             return False
         del self._amounts[name]
@@ -72,13 +72,13 @@ class NodeAccounts:
         return True
 
     def put_device_gpus(self, name: str, gpus: DeviceGpus) -> None:
-        """So many GPUs can be claimed as devices on the node."""
+        """Sets how many GPUs of the node are offered as DRA devices."""
         if self._device_gpus.get(name, NO_GPUS) != gpus:
             self._device_gpus[name] = gpus
             self._changed.add(name)
 
     def add(self, key: ObjectKey, task: Task) -> None:
-        """The task is there now, if it holds something of a node."""
+        """Adds a task, if it holds resources of a node."""
         node = task.node
         if node and task.status in ACTIVE_USED:
             self._on_node[node][key] = task
@@ -97,8 +97,9 @@ class NodeAccounts:
             self._counted.pop(node, None)
 
     def hold_unread(self, key: ObjectKey, pod: Pod) -> None:
-        """The pod couldn't be made a task. Where it runs its room isn't given to others: what its containers ask for is
-        counted, and a GPU where it shares one; where that can't be counted either, the node has no room at all."""
+        """Reserves the room of a running pod that could not be read as a task: its containers' requests, one GPU if it
+        shares one. Where the requests can't be summed either, the node counts as full: giving the room to others would
+        overcommit the node."""
         self.forget_unread(key)
         name = pod.spec.nodeName
         if not name or pod.status.phase in ENDED:
@@ -109,14 +110,14 @@ class NodeAccounts:
                 request[gpu] = request.get(gpu) or 1
             self._axis.learn(request)
             held: tuple[float, ...] | None = self._axis.row(tuple(sorted(request.items())))
-        except Exception:  # whatever kept it from being read may do so here
+        except Exception:  # the defect that made reading fail may strike here, too
             held = None
         self._unread[name][key] = held
         self._unread_on[key] = name
         self._dirty.add(name)
 
     def forget_unread(self, key: ObjectKey) -> None:
-        """The pod is gone, or a task now."""
+        """The pod is gone or was read as a task."""
         name = self._unread_on.pop(key, None)
         if name is not None:
             del self._unread[name][key]
@@ -126,19 +127,19 @@ class NodeAccounts:
 
     @property
     def residents(self) -> Mapping[str, tuple[Task, ...]]:
-        """By node: who is there, as of the last table, in order of the tasks' keys."""
+        """By node: its tasks as of the last table, in order of their keys."""
         return self._residents.freeze()
 
     def on(self, name: str) -> Collection[Task]:
-        """Who is on a node, ours or not."""
+        """The tasks on a node, of this shard or not."""
         return self._on_node[name].values() if name in self._on_node else ()
 
     def is_unchanged(self, table: NodeTable) -> bool:
-        """Whether `table()` would be this one."""
+        """Whether `table()` would return this table."""
         return self._table is table and not self._dirty and not self._is_outdated()
 
     def _is_outdated(self) -> bool:
-        """Whether there are other nodes than in the table, or other resources."""
+        """Whether the set of nodes or of resources changed since the table was built."""
         return self._table is None or bool(self._changed) or self._table.idle.shape[0] != len(self._axis)
 
     def table(self) -> NodeTable:
@@ -152,7 +153,9 @@ class NodeAccounts:
                 return table
             nodes, rows, allocatable, devices = table.nodes, table.rows, table.allocatable, table.devices
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
-        residents: dict[str, tuple[Task, ...]] = {}  # of the nodes that are counted
+        # Every dirty node is summed from all its pods, in order of their keys. Adding and subtracting single pods would
+        # be faster, but the result would depend on history in the last digit, and equal nodes would no longer tie.
+        residents: dict[str, tuple[Task, ...]] = {}
         counts: dict[NodeRow, _Count] = {}
         empty: list[NodeRow] = []
         for name in self._dirty:
@@ -162,6 +165,7 @@ class NodeAccounts:
                 tasks = in_order(on_node.values()) if counted is None else counted[0]
                 residents[name] = tasks
                 self._residents.put(name, tasks)
+                # A node may be gone from the table while its pods still exist.
                 if name in rows:
                     if counted is None or len(counted[1].held) != len(self._axis):
                         counted = tasks, self._count(tasks)
@@ -207,14 +211,15 @@ class NodeAccounts:
         self._counted.clear()
         self._changed.clear()
         for array in (allocatable, idle, releasing, foreign):
+            # Snapshots share these arrays with other threads; a write would be a race, so numpy refuses it.
             array.flags.writeable = False
         devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
 
     def count_ahead(self, most: int) -> bool:
-        """Counts as many as `most` of the nodes that the next table needs, so that it takes less time at once. Whether
-        some are left."""
+        """Sums up to `most` dirty nodes before the next table, so that `table()` takes less time. True when some may be
+        left."""
         on_node, counted = self._on_node, self._counted
         ahead = list(islice((name for name in self._dirty if name in on_node and name not in counted), most))
         for name in ahead:
@@ -223,7 +228,7 @@ class NodeAccounts:
         return len(ahead) == most
 
     def _arranged(self) -> tuple[tuple[Node, ...], Mapping[str, NodeRow], Amounts2D, Devices]:
-        """All nodes in order of their names, their rows, and what they have."""
+        """All nodes in order of their names, their rows, and their allocatable amounts."""
         names = sorted(self.nodes)
         self._static_version += 1
         allocatable = self._allocatable(names)
@@ -236,8 +241,8 @@ class NodeAccounts:
     def _taken_over(
         self, rows: Mapping[str, NodeRow], devices: Devices, idle: Amounts2D, releasing: Amounts2D, foreign: Amounts2D
     ) -> Devices:
-        """Writes what the table before says of nodes that are what they were into the arrays: in a large cluster nodes
-        come and go all the time. The others are to be counted anew."""
+        """Copies the columns of unchanged nodes from the last table: in a large cluster some node comes or goes all the
+        time. The other nodes become dirty."""
         before = self._table
         if before is None or before.idle.shape[0] != len(self._axis):
             self._dirty.update(self._on_node, self._unread)
@@ -257,7 +262,7 @@ class NodeAccounts:
         return replace(devices, groups=groups, legacy_mig=legacy)
 
     def _allocatable(self, names: Sequence[str]) -> Amounts2D:
-        """(resource, node). Most nodes are alike, and share their amounts: these are made a column once."""
+        """(resource, node). Most nodes have equal amounts: each different column is computed once."""
         amounts = [self._amounts[name] for name in names]
         different = {id(each): each for each in amounts}
         places = {each: place for place, each in enumerate(different)}
@@ -266,16 +271,20 @@ class NodeAccounts:
         return np.ascontiguousarray(made[:, which])
 
     def _count(self, tasks: Iterable[Task]) -> _Count:
-        """Counted anew each time, so that sums never drift."""
+        """Sums the tasks of one node. Counts per class are multiplied at the end, so the sum doesn't depend on the
+        order."""
         size = len(self._axis)
         classes = list(map(_pod_class, tasks))
-        by_class = {each: classes.count(each) for each in dict.fromkeys(classes)}  # few: most nodes' pods are alike
+        # few classes: most pods of a node are alike
+        by_class = {each: classes.count(each) for each in dict.fromkeys(classes)}
         count = _Count(by_class, [0.0] * size, [0.0] * size, [0.0] * size)
         for pod_class, pods in count.classes.items():
             for resource, amount in pod_class.holds:
+                # One multiplication per class instead of additions per pod: exact counts, and independent of the order
+                # of pods.
                 count.held[resource] += amount * pods
         for task in tasks:
-            if task.status is PIPELINED:  # it holds nothing yet, but is promised some of what is being released
+            if task.status is PIPELINED:  # holds nothing yet, but a part of the releasing amounts is promised to it
                 _add(count.held, task, -1)
                 _add(count.going, task, -1)
                 continue
@@ -286,12 +295,12 @@ class NodeAccounts:
         return count
 
     def _is_foreign(self, pod: Pod) -> bool:
-        """Whether it is neither ours nor there for the sake of ours."""
+        """Whether the pod belongs to another scheduler and is no reservation or scaling pod."""
         return pod.spec.schedulerName != self._scheduler_name and pod.metadata.labels.get(APP_LABEL) not in UTILITY_APPS
 
 
 class _Count(NamedTuple):
-    """The pods on a node, and by resource: what they hold, what of it is being released, what is other schedulers'."""
+    """The pods on a node; by resource: held, releasing, and held by other schedulers' pods."""
 
     classes: Mapping[PodClass, int]
     held: list[float]
@@ -305,7 +314,7 @@ def _add(amounts: list[float], task: Task, times: int = 1) -> None:
 
 
 def _take(idle: Vector, held: Iterable[tuple[float, ...] | None]) -> None:
-    """Pods hold so much of a node, or nobody knows how much."""
+    """Subtracts the requests of unread pods; None (unknown requests) leaves nothing free."""
     for amounts in held:
         if amounts is None:
             np.minimum(idle, 0.0, out=idle)
@@ -314,7 +323,7 @@ def _take(idle: Vector, held: Iterable[tuple[float, ...] | None]) -> None:
 
 
 def _columns(size: int, columns: Sequence[Vector | list[float]]) -> Amounts2D:
-    """(resource, node), of one column per node."""
+    """An array over (resource, node) from one column per node."""
     return np.ascontiguousarray(np.array(columns, dtype=np.float64).reshape(len(columns), size).T)
 
 
@@ -332,10 +341,10 @@ def _devices(nodes: Sequence[Node], has_gpus: Mask) -> Devices:
 
 
 def claimed_gpus(tasks: Iterable[Task], gpus: DeviceGpus) -> tuple[int, int]:
-    """GPUs that tasks of one node hold as devices, and how many of these are being released. A device that several
-    of them have counts once."""
+    """The GPUs that tasks of one node hold as DRA devices, and how many of these are being released. A device with
+    several users counts once."""
     total = leaving = 0
-    users: dict[DeviceId, bool] = {}  # whether one of them stays
+    users: dict[DeviceId, bool] = {}  # device → whether one of its users stays
     for task in tasks:
         if task.devices is None or not gpus.devices:
             continue
@@ -350,6 +359,6 @@ def claimed_gpus(tasks: Iterable[Task], gpus: DeviceGpus) -> tuple[int, int]:
 
 
 def fixed_part(node: Node) -> tuple[object, ...]:
-    """What verdicts about a node rest on."""
+    """The fields of a node on which remembered verdicts depend."""
     conditions = {(condition.type, condition.status) for condition in node.status.conditions}
     return (node.metadata.labels, node.spec.unschedulable, node.spec.taints, conditions)

@@ -1,4 +1,4 @@
-"""Nodes as they are seen: those that can be counted and are for our pods are shown to the accounts, others left out."""
+"""NodeObjects: passes nodes that can be read and belong to this shard on to the accounts; leaves others out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeObjects:
     ) -> None:
         self._accounts, self._tasks, self._preemptions = accounts, tasks, preemptions
         self._worker_labels, self._report = worker_labels, report
-        self.unread: set[ObjectKey] = set()  #: nodes whose amounts are none
+        self.unread: set[ObjectKey] = set()  #: nodes with amounts that can't be read
 
     def put(self, node: Node) -> None:
         name, workers = node.metadata.name, self._worker_labels

@@ -11,7 +11,7 @@ from bosket.scheduler.model.snapshot import WorkerLabels
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """Whose objects it looks at, and how."""
+    """Which objects belong to this scheduler, and how they are read."""
 
     scheduler_name: str = SCHEDULER_NAME
     stuck_in_releasing_seconds: float = 120.0
@@ -24,5 +24,5 @@ class StateOptions:
     honour_budgets: bool = True  #: False: pods are deleted, which asks no disruption budget
 
     def in_shard(self, obj: KubeObject) -> bool:
-        """Whether an object belongs to this scheduler's shard; without a label to tell by, everything does."""
+        """Whether an object belongs to this scheduler's shard; True for all objects without a shard label key."""
         return not self.node_pool_label or obj.metadata.labels.get(self.node_pool_label, "") == self.node_pool

@@ -1,8 +1,8 @@
-"""OwnDecisions: what the scheduler itself decided and the API server doesn't show yet, or never will.
+"""OwnDecisions: what the scheduler decided and the API server doesn't show yet, or never will.
 
-A bind request, an eviction and an annotation count from the moment they are decided, before they are written and
-observed: the next cycle, some milliseconds later, would decide them a second time otherwise. The writers in `io` report
-here what the API server refused. Nominations and preemptions, which bind later cycles, are kept here as well.
+A bind request, an eviction or an annotation counts from the moment it is decided: the next cycle comes some
+milliseconds later and would decide it a second time. The writers in `io` report here what the API server refused.
+Nominations and preemption history, which bind later cycles, are kept here as well.
 """
 
 from __future__ import annotations
@@ -16,74 +16,85 @@ from bosket.scheduler.model.cause import Recalled
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.nomination import GONE, Nomination, Nominations
+from bosket.scheduler.model.reservation import Reservation, standing
 from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
+from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.state.own.bind_requests import pod_of
-from bosket.scheduler.state.own.commitments import Commitments
-from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
+from bosket.scheduler.state.own.memory import Commitments, KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks
 
-#: An eviction that was decided longer ago than that, and wasn't carried out, is decided anew.
+#: An eviction that was decided longer ago and not carried out is decided again.
 RESUME_SECONDS: Final = 120.0
 
 
 class OwnDecisions:
-    """Called by the scheduler's writers, and by whoever takes over what another process had decided."""
+    """Called by the scheduler's writers, and when the memory of another process is restored."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty) -> None:
+    def __init__(
+        self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty, journal: Journal | None = None
+    ) -> None:
+        self._journal = journal or Journal()
         self._tasks, self._jobs, self._dirty = tasks, jobs, dirty
         self._nominations, self._preemptions = Nominations(), preemptions
+        self._reservations: tuple[Reservation, ...] = ()
 
     # Binds
 
     def assume_bind_request(self, request: BindRequest) -> None:
-        """Counts a request that was decided on and is about to be written."""
+        """Counts a decided request before it is written."""
         self._tasks.requests.assume(request)
+        self._journal.note(BindRequest, request.key)
         self._tasks.renew(pod_of(request))
 
     def withdraw_bind_request(self, key: ObjectKey) -> None:
-        """The request could not be written: its pod stands as before."""
+        """The request could not be written: its pod is pending again."""
         self._tasks.renew(self._tasks.requests.withdraw(key))
+        self._journal.note(BindRequest, key)
 
     @property
     def binds_under_way(self) -> int:
-        """Bind requests that were decided, written or not, and that the binder has still to carry out."""
+        """The number of bind requests that the binder has still to carry out, written or not."""
         return len(self._tasks.requests.under_way)
 
     def back_off(self, pod: ObjectKey, uid: str, now: float) -> None:
-        """The pod's binding failed: its job isn't decided on for a while."""
+        """The pod's bind failed: its job backs off."""
         if pod in self._tasks.pods:
             self._tasks.backoffs.add(pod, uid, now)
             self._dirty.other = True
 
     def pods_backing_off(self, now: float) -> frozenset[ObjectKey]:
-        """Pods whose binding failed a short while ago."""
+        """Pods whose bind failed a short while ago."""
         return self._tasks.backoffs.waiting(now)
 
     # Evictions
 
     def assume_eviction(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
-        """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out. The next
-        process learns from `action` and `text` what was decided, and why."""
+        """Counts a decided eviction: the pod is terminating from now on. The next process learns from `action` and
+        `text` what was decided, and why."""
         self._tasks.evictions.assume(pod, uid, now, action, text)
         self._tasks.renew(pod)
 
     def withdraw_eviction(self, pod: ObjectKey) -> None:
-        """The pod isn't evicted after all, and stands as before."""
+        """The pod isn't evicted after all: it counts as running again."""
         if self._tasks.evictions.withdraw(pod):
             self._nominations.victim_stays(pod)
             self._tasks.renew(pod)
 
     def refuse_eviction(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
-        """The pod may not be evicted now: for a while others are chosen, for longer each time."""
+        """The pod can't be evicted now: it backs off, so that searches choose other victims."""
         if pod in self._tasks.pods:
             self._tasks.evictions.refuse(pod, uid, now, by)
         self.withdraw_eviction(pod)
         self._dirty.other = True
+
+    def evictions_under_way(self) -> tuple[ObjectKey, ...]:
+        """Pods whose eviction isn't observed yet, in order."""
+        return self._tasks.evictions.going()
 
     def guard_of(self, pod: ObjectKey) -> ObjectKey | None:
         """The disruption budget that guards the pod."""
@@ -94,12 +105,14 @@ class OwnDecisions:
     def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
         """Counts an annotation that is about to be written, or taken away."""
         self._jobs.notes.write(group, annotation, value)
+        self._journal.note(PodGroup, group.key)
         self._dirty.jobs.add(group.key)
 
     def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
         """The annotation could not be written."""
         if self._jobs.notes.forget(group, annotation):
             self._dirty.jobs.add(group)
+            self._journal.note(PodGroup, group)
 
     def notes(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
         """Annotations that count and aren't observed yet: by group, with its uid."""
@@ -108,13 +121,25 @@ class OwnDecisions:
     # What binds the next cycles
 
     def remember(self, decisions: Decisions, now: float, resource_names: Sequence[str], *, usage_based: bool) -> None:
-        """Remembers nominations and preemptions of a cycle. `usage_based`: whether fair shares depend on past usage."""
+        """Remembers nominations, reservations and preemptions of a cycle. `usage_based`: whether fair shares depend on
+        past usage."""
+        if decisions.reservations is not None and decisions.reservations != self._reservations:
+            self._reservations = decisions.reservations
         self._nominations.record(decisions, resource_names)
         self._preemptions.record(decisions, now, usage_based=usage_based)
 
     def nominations(self, now: float) -> tuple[Nomination, ...]:
         """Room that was made for jobs, as far as they still want it; the same object while nothing changed."""
         return self._nominations.current(now, self._jobs.known, self._tasks.get)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Nodes that are held for jobs that still wait; the same object while nothing changed."""
+        self._reservations = standing(self._reservations, self._jobs.known)
+        return self._reservations
+
+    def hold(self, reservations: tuple[Reservation, ...]) -> None:
+        """Holds these nodes, and no others."""
+        self._reservations = reservations
 
     def preempted_by(self, now: float) -> PreemptedBy:
         """Job → jobs that preempted it in recent cycles; the same object while nothing changed."""
@@ -134,10 +159,11 @@ class OwnDecisions:
             refused=tuple(sorted(self._tasks.evictions.refused(now).items())),
             nominations=self._nominations.known,
             preempted_by=tuple((victim, tuple(preemptors)) for victim, preemptors in preempted_by.items()),
+            reservations=self._reservations,
         )
 
     def commit(self, commitments: Commitments, now: float) -> None:
-        """Takes over what a recording was bound to, as of then."""
+        """Restores the commitments of a recording."""
         pods = self._tasks.pods
         for pod in commitments.evicted:
             if pod in pods:
@@ -147,17 +173,19 @@ class OwnDecisions:
                 self._tasks.evictions.refuse(pod, pods[pod].metadata.uid, now, by)
         for nomination in commitments.nominations:
             self._nominations.put(nomination)
+        self._reservations = commitments.reservations
         self._preemptions.put(commitments.preempted_by, now)
 
-    # What the next process must know
+    # Memory for the next process
 
     def memory(self, now: float, situation: Callable[[], str]) -> Memory:
-        """What is remembered now; `situation` gives a digest, and is asked only where something depends on it."""
+        """The present memory. `situation` returns a digest; called only when an entry depends on it."""
         preemptions, rounds = self._preemptions.entries(now), self._preemptions.rounds(now)
         named = {key for each in preemptions for key in (each.victim, each.preemptor)} | rounds.keys()
         groups = [(key, self._jobs.groups[key].metadata) for key in sorted(named) if key in self._jobs.groups]
         return Memory(
             nominations=self._nominations.known,
+            reservations=self._reservations,
             evictions=self._tasks.evictions.entries(),
             refusals=self._tasks.evictions.refusals.entries(),
             backoffs=self._tasks.backoffs.entries(),
@@ -167,7 +195,7 @@ class OwnDecisions:
         )
 
     def restore(self, memory: Memory, now: float, situation: Callable[[], str]) -> None:
-        """Takes a memory over, instead of what is known here, as far as it is about objects that are still there.
+        """Replaces own decisions by a memory, as far as its objects still exist.
 
         Evictions of the memory don't count yet: `unfinished` says which of them are to be carried out.
         """
@@ -175,6 +203,7 @@ class OwnDecisions:
         self._nominations.clear()
         for nomination in memory.nominations:
             self._nominations.put(nomination)
+        self._reservations = memory.reservations
         groups, pods = self._jobs.groups, self._tasks.pods
         same = {
             each.job: each
@@ -219,12 +248,12 @@ class OwnDecisions:
                     task, job, eviction = leaving[pod]
                     cause = Recalled(eviction.text)
                     found[pod] = Eviction(task, job, task.node, eviction.action, jobs[nomination.job], cause)
-        for pod in leaving.keys() - found.keys():  # of jobs that were to move, for somebody who no longer waits
+        for pod in leaving.keys() - found.keys():  # nominations of moved jobs whose preemptor no longer waits
             self._nominations.victim_stays(pod)
         return tuple(found[pod] for pod in sorted(found))
 
     def _staying(self, nominations: Iterable[Nomination]) -> Iterator[Task]:
-        """Victims of nominations that aren't on their way out, as far as the API server shows."""
+        """Victims of nominations that are not terminating, as far as the API server shows."""
         for pod, uid in {each for nomination in nominations for each in nomination.leaving}:
             task = self._tasks.get(pod)
             if task is not None and task.uid == uid and task.status not in (*GONE, TaskStatus.RELEASING):

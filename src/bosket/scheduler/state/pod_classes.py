@@ -1,4 +1,4 @@
-"""Which pods are alike: one `PodClass` for all pods that no plugin can tell apart."""
+"""PodClasses: one `PodClass` for all pods that no plugin can distinguish."""
 
 from __future__ import annotations
 
@@ -41,26 +41,27 @@ SHARING = frozenset({GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTIO
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - how pods spell it, nobody listens here
 
 
-#: As many different demands on nodes' fixed properties are remembered.
+#: The number of different demands on nodes' fixed properties that are kept.
 MOST_FIXED = 65_536
 
 Fixed = tuple[tuple[tuple[str, str], ...], NodeSelector | None, bytes, VolumeNeeds | None]
-#: What pods that go to any node have in common.
+#: The fixed demands of pods that may go to any node.
 UNPARTICULAR: Fixed = ((), None, b"", None)
 
 
 class PodClasses:
-    """All classes that some pod has. Numbers are never used twice, so that verdicts about a class stay its own."""
+    """All classes of existing pods. Numbers are never reused, so that remembered verdicts can't be mistaken for another
+    class's."""
 
     def __init__(self, axis: ResourceAxis, reservation_app: str = RESERVATION_APP) -> None:
-        """`reservation_app`: the label `app` of pods that stand for a shared GPU."""
+        """`reservation_app`: the label `app` of reservation pods."""
         self._axis = axis
         self._reservation_app = reservation_app
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._numbers = count()
         self._fixed_numbers: dict[Hashable, int] = {}
         self._next_fixed = count()
-        # Of the latest pod: what the class follows from, and the class.
+        # The latest pod's signature and class.
         self._latest: tuple[object, bool, PodClass | None] = (None, False, None)
 
     def of(
@@ -74,13 +75,13 @@ class PodClasses:
         numa: NumaNeeds | None = None,
         device_needs: DeviceNeeds | None = None,
     ) -> PodClass:
-        """The pod's class; that of the task it had `before`, if what makes a class didn't change.
+        """The pod's class; `before`'s class if the signature didn't change.
 
-        A pod that wasn't there before is compared with the latest one: pods of a job come one after another, and to see
-        that two are alike is far cheaper than to find out what one asks for.
+        A new pod is compared with the latest one first: pods of a job arrive one after another, and comparing two specs
+        is far cheaper than computing a signature.
 
-        `matched`: the selectors of other pods, and its own, that select it. Raises InvalidQuantity, UncountableAmount
-        or UnusableShare for a request that is none.
+        `matched`: the selectors, of other pods and its own, that select the pod. Raises InvalidQuantity,
+        UncountableAmount or UnusableShare for an invalid request.
         """
         spec = pod.spec
         basis, has_volumes = _basis(spec), bool(spec.volumes)
@@ -96,7 +97,7 @@ class PodClasses:
             ports, refers = _ports_and_references(spec)
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
         devices = self._devices_of(pod)
-        # What few pods have is left out of the others' signature, which is made for every pod.
+        # Rare properties are added only where present: the signature is computed for every pod.
         match_keys, special = NO_MATCH_KEYS, None
         if nominated or refers or ports or affinity_terms or matched or devices is not NO_DEVICES:
             exclusive = storage.exclusive
@@ -140,8 +141,9 @@ class PodClasses:
         return found
 
     def _fixed_number(self, fixed: Fixed) -> int:
-        """Claims of volumes come and go, each with nodes of its own: what is remembered of them has a limit. Classes
-        that are made after that have another number than equal ones before, which costs no more than a look."""
+        """A number for equal demands on nodes' fixed properties. Volume claims come and go, each with its own nodes, so
+        the table is bounded; after a purge equal classes get another number, which costs one more evaluation of
+        filters."""
         number = self._fixed_numbers.get(fixed)
         if number is None:
             if len(self._fixed_numbers) >= MOST_FIXED:
@@ -154,7 +156,7 @@ class PodClasses:
         if metadata.labels.get(APP_LABEL) == self._reservation_app:
             return NOTHING_BUT_A_PLACE
         annotations = metadata.annotations
-        # Looked for in all names at once: most pods have annotations, and few of them such.
+        # One search over all names joined: most pods have annotations, but rarely these.
         if SHARING.isdisjoint(annotations) and MIG_RESOURCE_PREFIX not in " ".join(annotations):
             return NO_DEVICES
         about = _about_devices(tuple(annotations))
@@ -162,14 +164,14 @@ class PodClasses:
 
 
 class DeviceRequests(NamedTuple):
-    """What a pod asks of GPUs otherwise than by its containers' requests."""
+    """What a pod requests of GPUs by annotations instead of container requests."""
 
     share: GpuShare | None = None
     instances: tuple[tuple[str, int], ...] = ()  #: of partitioned GPUs, by profile
     takes_gpus: bool = True  #: whether whole GPUs among its requests count
 
     def instead_of(self, request: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-        """The request as it counts."""
+        """The container requests with these annotations applied."""
         if not self.instances and all(name != FIXED_NAMES[GPU] for name, _ in request):
             return request
         amounts = {name: amount for name, amount in request if name != FIXED_NAMES[GPU]}
@@ -183,12 +185,13 @@ NOTHING_BUT_A_PLACE = DeviceRequests(takes_gpus=False)
 
 @lru_cache(maxsize=4096)
 def _about_devices(annotations: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the annotations that may say what a pod asks of GPUs."""
+    """The annotations that may request GPUs."""
     return tuple(name for name in annotations if name in SHARING or name.startswith(MIG_RESOURCE_PREFIX))
 
 
 def _device_requests(pod: Pod, about: tuple[str, ...]) -> DeviceRequests:
-    """As the annotations have it. Raises UnusableShare, unless the pod is on a node: then it can't be helped."""
+    """The requests in the annotations. Raises UnusableShare, unless the pod already runs: then there is nothing to
+    refuse."""
     annotations = pod.metadata.annotations
     try:
         return _requests_in(tuple([(name, annotations[name]) for name in about]))
@@ -210,7 +213,7 @@ def _requests_in(annotations: tuple[tuple[str, str], ...]) -> DeviceRequests:
     return found if found != NO_DEVICES else NO_DEVICES
 
 
-#: What a class follows from, match keys and volumes apart.
+#: The parts of a spec that determine the class, without match keys and volumes.
 _basis = attrgetter(
     "containers", "initContainers", "tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"
 )
@@ -222,7 +225,7 @@ def _required_nodes(affinity: Affinity) -> NodeSelector | None:
 
 
 def _ports_and_references(spec: PodSpec) -> tuple[tuple[HostPort, ...], bool]:
-    """The ports that the pod takes on its node, and whether it may refer to ConfigMaps at all."""
+    """The host ports of the pod, and whether it may refer to ConfigMaps."""
     refers = bool(spec.volumes)
     ports: tuple[HostPort, ...] = ()
     for container in spec.containers:

@@ -1,8 +1,8 @@
-"""The live state's knowledge of which pods come: learned from all pods that it sees, the latest counting most.
+"""PodMixes: which shapes of GPU pods arrive, the latest counting most.
 
-A pod counts once, when it is first seen, however long it stays or waits and whether or not it is placed. One that was
-created `HALF_LIFE_SECONDS` before another counts half as much. What matters is how shapes compare, and that doesn't
-change with time alone; so a mix stays the same object while no pod comes, and so does the snapshot.
+A pod counts once, when it is first seen, whether or not it is placed and however long it stays. A pod that was created
+`HALF_LIFE_SECONDS` before another counts half as much. Only proportions matter, and time alone doesn't change these: so
+the mix stays the same object while no pod arrives, and so does the snapshot.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from bosket.scheduler.model.pod_mix import MOST_SHAPES, NO_MIX, PodMix, PodShape
 from bosket.scheduler.model.task import PodClass
 
 HALF_LIFE_SECONDS: Final = 7 * 24 * 3600.0
-#: So many shapes are counted; where there are more, those that count least are forgotten.
+#: The number of shapes that are kept; the lightest ones are dropped.
 MOST_COUNTED: Final = 16 * MOST_SHAPES
-#: Weights are halved so often at most, or doubled: others are as good as nothing, or would be infinite.
+#: Bound on the exponent of weights: beyond it a weight is negligible, or would overflow.
 _MOST_HALVINGS: Final = 500.0
 
 
@@ -33,19 +33,19 @@ class PodMixes:
         self._mix = NO_MIX
 
     def saw(self, pod_class: PodClass, created: float) -> None:
-        """A pod that wasn't there before."""
+        """Counts a new pod."""
         if pod_class.wants_gpu:
             self._came.setdefault(pod_class, []).append(created)
 
     def restore(self, mix: PodMix, now: float) -> None:
-        """Takes over what was known at `now`; pods that were seen before are in it."""
+        """Restores a mix as of `now`; it includes the pods seen before."""
         self._came.clear()
         self._known = {shape.key: shape for shape in mix.shapes}
         self._weights = {shape.key: part for shape, part in zip(mix.shapes, mix.parts, strict=True)}
         self._since, self._mix = now, mix
 
     def mix(self, now: float) -> PodMix:
-        """As of `now`; the very same object while no pod has come."""
+        """The mix as of `now`; the very same object while no pod arrived."""
         if self._came:
             if self._since is None:
                 self._since = min(now, *(min(created) for created in self._came.values()))
@@ -65,12 +65,12 @@ class PodMixes:
         if (max(created) - self._since) / HALF_LIFE_SECONDS > _MOST_HALVINGS:
             self._move_to(max(created))
         since = self._since
-        # Sorted, so that the sum doesn't depend on the order in which pods were seen.
+        # Sorted, so that the float sum doesn't depend on the order in which pods were seen.
         halvings = [max((each - since) / HALF_LIFE_SECONDS, -_MOST_HALVINGS) for each in sorted(created)]
         self._weights[key] = self._weights.get(key, 0.0) + sum(map(math.exp2, halvings))
 
     def _move_to(self, when: float) -> None:
-        """Weights as of another moment, before they become too large to count."""
+        """Rescales weights to another moment before they overflow."""
         assert self._since is not None
         factor = math.exp2(max((self._since - when) / HALF_LIFE_SECONDS, -2 * _MOST_HALVINGS))
         self._weights = {key: weight * factor for key, weight in self._weights.items()}

@@ -1,10 +1,9 @@
 """PodSelectors: the selectors of pods' affinity, anti-affinity and spread constraints, and the pods that match them.
 
-`TaskReader` asks for a pod's affinity terms and for the selectors that the pod matches; `Tasks` reports every task that
+`TaskReader` asks for a pod's affinity terms and the selectors that the pod matches; `Tasks` reports every task that
 came, changed or went. Only selectors that some pod carries are matched. When a selector is carried for the first time,
-or no longer, the tasks of all pods that match it are read anew, because plugins can tell these pods apart from then on,
-or no longer. Pods are indexed by label, and only by labels that selectors in use ask for: a cluster without inter-pod
-affinity pays nothing for this.
+or no longer, the tasks of all matching pods are read again, because their class changes. Pods are indexed only by
+labels that selectors in use ask for: a cluster without pod affinity pays nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class PodSelectors:
         self.namespaces: dict[str, Namespace] = {}
 
     def terms(self) -> Mapping[PodSelector, tuple[AffinityTerm, ...]]:
-        """By selector: the terms that some pod carries which is on a node, or may be placed."""
+        """By selector: the terms carried by pods that are on a node or may be placed."""
         return self._terms.freeze()
 
     def look_at(self, pod: Pod) -> tuple[AffinityTerms | None, Sequence[PodSelector]]:
@@ -54,7 +53,7 @@ class PodSelectors:
         return affinity_terms, sorted((each for each in candidates if self._matches(each, pod)), key=_number)
 
     def follow(self, key: ObjectKey, before: Task | None, after: Task | None) -> Iterable[ObjectKey]:
-        """A task came, changed or went. Returns the pods that others can, or can no longer, tell apart."""
+        """Counts a task that came, changed or went. Returns the pods whose class changed by that."""
         self._keep_labels(key, before, after)
         gone, come = _carried(before), _carried(after)
         if gone is come:
@@ -67,7 +66,7 @@ class PodSelectors:
         return sorted(affected)
 
     def put_namespace(self, namespace: Namespace) -> Iterable[ObjectKey]:
-        """The pods that may be selected differently, because their namespace's labels are others than before."""
+        """The pods whose matches may change, because the labels of their namespace changed."""
         name = namespace.metadata.name
         before = self._labels_of(name)
         self.namespaces[name] = namespace
@@ -81,7 +80,7 @@ class PodSelectors:
     # Selectors
 
     def _take_up(self, affinity_terms: AffinityTerms) -> set[ObjectKey]:
-        """Counts a pod with these affinity terms; returns the pods that match a selector that is new."""
+        """Counts a pod with these affinity terms; returns the pods that match a new selector."""
         self._carriers[affinity_terms] += 1
         if self._carriers[affinity_terms] > 1:
             return set()
@@ -97,7 +96,7 @@ class PodSelectors:
         return {pod for selector in new for pod in self._pods_for(selector)}
 
     def _let_go(self, affinity_terms: AffinityTerms) -> set[ObjectKey]:
-        """The opposite; returns the pods that match a selector nobody carries any more."""
+        """The reverse of `_take_up`; returns the pods that match a selector which no pod carries any more."""
         self._carriers[affinity_terms] -= 1
         if self._carriers[affinity_terms]:
             return set()
@@ -193,7 +192,7 @@ class PodSelectors:
 
 
 def _carried(task: Task | None) -> AffinityTerms | None:
-    """Affinity terms of a pod that is on a node, or may be placed by this scheduler; None for other waiting pods."""
+    """The affinity terms of a pod that is on a node or may be placed by this scheduler; else None."""
     if task is None:
         return None
     concerns = task.node if task.status in ACTIVE_USED else task.group if task.status in WAITING else None
@@ -201,7 +200,7 @@ def _carried(task: Task | None) -> AffinityTerms | None:
 
 
 def _label_of(selector: PodSelector) -> tuple[str, set[str]] | None:
-    """A label that every pod which matches has, and the values it may have; None if there is no such label."""
+    """A label that every matching pod has, with its possible values; None if there is no such label."""
     for clause in selector.clauses:
         for requirement in clause.labels.requirements:
             if requirement.operator == "in":

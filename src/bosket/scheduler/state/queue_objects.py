@@ -11,10 +11,10 @@ from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tre
 
 
 class QueueObjects:
-    """All queues; the tree is made anew when one of them changed."""
+    """All queues; the tree is rebuilt when one of them changed."""
 
     def __init__(self, report: Callable[[str], None], *, full_hierarchy: bool) -> None:
-        """`full_hierarchy`: whether queues share by levels, or as if they were all siblings."""
+        """`full_hierarchy`: whether queues share by levels, or as if all were siblings."""
         self._report, self._full_hierarchy = report, full_hierarchy
         self.objects: dict[str, QueueObject] = {}
         self._queues: dict[str, Queue] = {}
@@ -22,14 +22,14 @@ class QueueObjects:
         self._tree: QueueTree | None = None
 
     def put(self, obj: QueueObject) -> bool:
-        """True when something changed that anybody rests on; its status is no matter of ours."""
+        """True when something relevant changed; its status is not."""
         name = obj.metadata.name
         before = self.objects.get(name)
         self.objects[name] = obj
         if before is not None and before.spec == obj.spec and before.metadata.uid == obj.metadata.uid:
             if annotations_of_rule(before.metadata.annotations) == annotations_of_rule(obj.metadata.annotations):
                 return False
-            self._tree = None  # who may use it is part of a snapshot
+            self._tree = None  # access rules are part of a snapshot
             return True
         self._forget(name)
         try:
@@ -40,18 +40,18 @@ class QueueObjects:
         return True
 
     def drop(self, name: str) -> bool:
-        """True when it was there."""
+        """True when the queue existed."""
         known = self.objects.pop(name, None) is not None
         self._forget(name)
         return known
 
     @property
     def unread(self) -> Iterator[ObjectKey]:
-        """Queues that make no sense by themselves; not those whose parent is missing."""
+        """Queues that are invalid by themselves; not those whose parent is missing."""
         return (ObjectKey("", name) for name in self._refused)
 
     def is_unchanged(self) -> bool:
-        """Whether `tree()` would be the one that it gave last."""
+        """Whether `tree()` would return the same tree as last time."""
         return self._tree is not None
 
     def tree(self) -> QueueTree:

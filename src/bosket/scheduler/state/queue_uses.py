@@ -1,7 +1,7 @@
-"""What the jobs of each queue hold and want: pods counted by class as jobs come, change and go.
+"""QueueUses: what the jobs of each queue hold and request: pods counted by class as jobs come, change and go.
 
-Counts are whole numbers, and amounts are made of them anew each time, in one order: nothing drifts, and a change costs
-what the changed job is made of, however many others the queue has.
+Counts are integers, and amounts are computed from them in one fixed order: nothing drifts, and a change costs only the
+changed job, however many others the queue has.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class _JobUse(NamedTuple):
 
     queue: str
     preemptible: bool
-    held: tuple[tuple[PodClass, int], ...]  #: pods on nodes that are ours
-    shared: tuple[tuple[QueueAmounts, int], ...]  #: those that share GPUs, by what each costs on its node's devices
+    held: tuple[tuple[PodClass, int], ...]  #: pods on nodes of this shard
+    shared: tuple[tuple[QueueAmounts, int], ...]  #: pods that share GPUs, by their charge on their node's devices
     pending: tuple[tuple[PodClass, int], ...]
-    depends_on_devices: bool  #: whether what its pods cost depends on the size of devices
+    depends_on_devices: bool  #: whether its pods' charges depend on the size of devices
 
 
 class QueueUses:
-    """Counts by queue, and what comes of them."""
+    """Counts by queue, and the amounts computed from them."""
 
     def __init__(self) -> None:
         self._changed: dict[ObjectKey, Job | None] = {}  # since the last count
@@ -46,16 +46,16 @@ class QueueUses:
         self._latest: _JobUse | None = None
 
     def replace(self, key: ObjectKey, before: Job | None, after: Job | None) -> None:
-        """A job came, changed or went."""
+        """Counts a job that came, changed or went."""
         if before is not None or after is not None:
             self._changed[key] = after
 
     def is_unchanged(self, uses: Mapping[str, QueueUse]) -> bool:
-        """Whether `count()` would give these."""
+        """Whether `count()` would return these amounts."""
         return self._uses is uses and not self._changed and not self._dirty
 
     def count_ahead(self, table: NodeTable, most: int) -> bool:
-        """Counts as many as `most` of the jobs that `count` would. Whether some are left."""
+        """Counts up to `most` jobs before the next `count`. True when some are left."""
         self._look_at_sizes(table)
         for key in list(islice(self._changed, most)):
             self._count(key, self._changed[key], table)
@@ -63,13 +63,13 @@ class QueueUses:
         return bool(self._changed)
 
     def count(self, table: NodeTable) -> Mapping[str, QueueUse]:
-        """By queue; what runs on other nodes than these isn't counted, because it is another shard's."""
+        """The amounts by queue. Pods on nodes outside this shard are another scheduler's and don't count."""
         self._look_at_sizes(table)
         for key, job in self._changed.items():
             self._count(key, job, table)
         self._changed.clear()
         if self._dirty:
-            self._uses = dict(self._uses)  # the snapshot before keeps its own
+            self._uses = dict(self._uses)  # copied: the last snapshot keeps its own
         for name in self._dirty:
             counts = self._of_queue[name]
             if counts.jobs:
@@ -87,7 +87,7 @@ class QueueUses:
         self._sizes = sizes
 
     def _count(self, key: ObjectKey, job: Job | None, table: NodeTable) -> None:
-        """Counts one job instead of what it was before."""
+        """Replaces the counts of one job."""
         before = self._of_job.pop(key, None)
         if before is not None:
             self._of_queue[before.queue].add(before, -1)
@@ -108,7 +108,7 @@ class QueueUses:
         other."""
         latest, parts = self._latest, job.pod_sets
         only = parts[0].only_class if len(parts) == 1 and not parts[0].active else None
-        if only is not None:  # all of its pods wait, and are alike
+        if only is not None:  # all pods are pending and of one class
             pending = ((only, len(parts[0].pending)),)
             use = _JobUse(job.queue, job.preemptible, (), (), pending, only.share is not None)
         else:
@@ -120,7 +120,7 @@ class QueueUses:
 
 
 class _Counts:
-    """The jobs of one queue, added up by class, and by cost where the same pod costs differently from node to node."""
+    """The jobs of one queue, summed by class, and by charge where equal pods cost differently from node to node."""
 
     __slots__ = ("_firm", "_firm_shared", "_held", "_pending", "_shared", "jobs")
 
@@ -133,7 +133,7 @@ class _Counts:
         self._firm_shared: dict[QueueAmounts, int] = {}
 
     def add(self, use: _JobUse, times: int) -> None:
-        """A job came (1) or went (-1)."""
+        """Adds (1) or removes (-1) a job."""
         self.jobs += times
         if use.pending:
             _add(self._pending, use.pending, times)
@@ -147,7 +147,7 @@ class _Counts:
                 _add(self._firm_shared, use.shared, times)
 
     def use(self, smallest: int | None) -> QueueUse:
-        """`smallest`: of the devices' sizes, which is what waiting pods are charged by."""
+        """`smallest`: the smallest size of devices, by which pending pods are charged."""
         wanted: dict[QueueAmounts, int] = {}
         _add(wanted, [(pod_class.charge_by(smallest), count) for pod_class, count in self._pending.items()])
         held = _sum(_by_cost(self._held, self._shared)) if self._held or self._shared else NOTHING
@@ -156,6 +156,8 @@ class _Counts:
 
 
 def _use_of(job: Job, table: NodeTable) -> _JobUse:
+    """What a job adds. Equal jobs share one object: in a long queue most jobs are alike and arrive one after
+    another."""
     rows, sizes = table.rows, table.devices.sizes
     pending: list[PodClass] = []
     held: list[PodClass] = []
@@ -203,8 +205,8 @@ def _by_cost(pods: Mapping[PodClass, int], shared: Mapping[QueueAmounts, int]) -
 
 
 def _sum(costs: Mapping[QueueAmounts, int]) -> QueueAmounts:
-    """What so many pods of each cost ask for of the resources that queues account for."""
+    """The charge of so many pods of each class, in the resources of queues."""
     gpus, millicores, memory = NOTHING
-    for (gpu, cpu, size), count in sorted(costs.items()):  # sums of floats in one order, whatever was seen first
+    for (gpu, cpu, size), count in sorted(costs.items()):  # sorted: float sums must not depend on the order of arrival
         gpus, millicores, memory = gpus + gpu * count, millicores + cpu * count, memory + size * count
     return gpus, millicores, memory

@@ -1,8 +1,8 @@
-"""A digest of the situation in which preemptions are remembered: nodes, queues, priorities and topologies.
+"""Situation: a digest of what the preemption history depends on: nodes, queues, priorities and topologies.
 
-The live state forgets preemptions when one of these changes. A scheduler that takes a memory over wasn't there to see
-changes; it compares digests instead. The digest is the same in every process, and what it takes of an object is exactly
-what the live state compares when the object changes.
+The live state drops the history when one of these changes. A scheduler that restores a memory did not see the changes,
+so it compares digests. The digest is the same in every process, and covers exactly the fields that the live state
+compares when an object changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGEST_BYTES: Final = 16
 
 
 class Situation:
-    """Digests of objects are kept while the objects are the same: a digest of the whole costs a look at each."""
+    """Digests per object are kept while the object is the same, so the whole costs one look at each."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ def _digests(
 
 
 def _digest(value: object) -> bytes:
-    # In order: a map or set that says the same must give the same.
+    # Sorted: equal maps and sets must give equal digests.
     return hashlib.blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=_DIGEST_BYTES).digest()
 
 

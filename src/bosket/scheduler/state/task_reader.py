@@ -1,7 +1,7 @@
-"""A pod as a task: its class, where it stands, and what it refers to, as far as that is known.
+"""TaskReader: a pod as a task: class, node, status, and what the pod refers to.
 
-The live state calls it for every pod that comes or changes, and for those whose surroundings changed. What few pods
-have is asked for only where there is some of it.
+The live state calls it for every pod that is new or changed, and for pods that refer to something that changed. Rare
+properties are looked up only where present.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.pod_selectors import PodSelectors
 from bosket.scheduler.state.volumes.volumes import Volumes
 
-# Members of an Enum are looked up far more slowly than names of a module.
+# Module globals are far faster than lookups of Enum members, in code that runs for every pod.
 PENDING, GATED, BINDING, BOUND = TaskStatus.PENDING, TaskStatus.GATED, TaskStatus.BINDING, TaskStatus.BOUND
 RUNNING, RELEASING = TaskStatus.RUNNING, TaskStatus.RELEASING
 #: By phase.
@@ -39,12 +39,12 @@ FINISHED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
 
 
 class UncountablePod(ValueError):
-    """A pod that asks for something that makes no sense."""
+    """A pod with a request that makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a pod is looked up in."""
+    """The parts of the live state that a pod is looked up in."""
 
     requests: BindRequests
     evictions: Evictions
@@ -55,7 +55,7 @@ class Surroundings:
 
 
 class TaskReader:
-    """Makes tasks of pods."""
+    """Builds tasks from pods."""
 
     def __init__(
         self, classes: PodClasses, around: Surroundings, scheduler_name: str, report: Callable[[str], None]
@@ -65,7 +65,7 @@ class TaskReader:
         self._latest_group = ObjectKey("", "")
 
     def read(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task:
-        """The pod's task; `before` is the one that it had until now. Raises UncountablePod."""
+        """The pod's task; `before`: its task until now. Raises UncountablePod."""
         spec, metadata, around = pod.spec, pod.metadata, self._around
         labels, requests, pod_selectors = metadata.labels, around.requests, around.pod_selectors
         request = requests.live_for(key) if requests.known else None
@@ -95,7 +95,7 @@ class TaskReader:
         group = metadata.annotations.get(POD_GROUP_ANNOTATION) if spec.schedulerName == self._scheduler_name else None
         node = spec.nodeName or requested or ""
         groups: tuple[str, ...] = ()
-        if pod_class.share is not None and node:  # as its bind request has it, or its labels
+        if pod_class.share is not None and node:  # from its bind request, or its labels
             groups = requests.gpu_groups_of(key) or gpu_groups(labels)
         return Task(
             key,
@@ -118,14 +118,14 @@ class TaskReader:
         return record_of(pod, zones, self._report)
 
     def _group_key(self, namespace: str, name: str) -> ObjectKey:
-        """Pods of a job come one after another: they share the key."""
+        """The key of a pod group. Pods of a job arrive one after another, so they share one key object."""
         if self._latest_group != (namespace, name):
             self._latest_group = ObjectKey(namespace, name)
         return self._latest_group
 
 
 def stand_alike(before: Task | None, after: Task | None) -> bool:
-    """Of two tasks made of the same pod: whether the pod's surroundings left it what it was."""
+    """Whether two tasks of the same pod are equal, so that nothing needs to be recomputed."""
     if before is None or after is None:
         return before is after
     if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
@@ -142,7 +142,7 @@ def _status_of(pod: Pod, requested: str | None, evicted: bool) -> TaskStatus:
     if phase == "Running":
         return RUNNING
     if spec.nodeName:
-        return RUNNING if phase == "Unknown" else BOUND  # a node that doesn't answer may still run it
+        return RUNNING if phase == "Unknown" else BOUND  # on a node that doesn't answer the pod may still run
     if requested:
         return BINDING
     return GATED if spec.schedulingGates else PENDING

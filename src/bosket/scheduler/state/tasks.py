@@ -1,8 +1,8 @@
-"""The live state's pods, each as a task, and everything that is counted task by task.
+"""Tasks: all pods of the live state as tasks, and everything that is counted per task.
 
-A task is made anew when its pod changes, and when something that the pod refers to does (`Dirty.pods`). What it takes
-of its node, its volumes, devices and neighbours follows in `_set`; its job is marked to be built anew. Bind requests
-and evictions are here too, because they say where a pod stands.
+A task is rebuilt when its pod changes, or when something that the pod refers to does (`Dirty.pods`). `_set` updates the
+accounts of nodes, volumes, devices and match keys, and marks the job as dirty. Bind requests and evictions are here
+too, because a pod's status depends on them.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from bosket.scheduler.state.task_reader import Surroundings, TaskReader, Uncount
 from bosket.scheduler.state.volumes.attachments import Attachments
 from bosket.scheduler.state.volumes.volumes import Volumes
 
-#: What of a pod's metadata a task may rest on, or a plugin look at. Versions change with every write.
+#: The metadata that a task depends on or a plugin may read. The resourceVersion changes with every write.
 _lasting = attrgetter("uid", "labels", "annotations", "deletionTimestamp", "creationTimestamp", "ownerReferences")
 
 
 class LeftOut(NamedTuple):
-    """A pod that isn't counted."""
+    """A pod that can't be read."""
 
     group: ObjectKey
     problem: str
 
 
 class Tasks:
-    """All pods, of whichever scheduler, that can be counted."""
+    """All pods, of every scheduler, that can be read."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Tasks:
         self._tasks: dict[ObjectKey, Task] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = defaultdict(dict)  # pod group → its tasks
         self._left_out: dict[ObjectKey, LeftOut] = {}
-        self.unread: set[ObjectKey] = set()  #: pods that can't be counted, of whichever scheduler
-        self._releasing: set[ObjectKey] = set()  # those whose status depends on the time
+        self.unread: set[ObjectKey] = set()  #: pods of any scheduler that can't be read
+        self._releasing: set[ObjectKey] = set()  # terminating pods: their status depends on the time
         self._nodes, self._volumes, self._devices = nodes, volumes, devices
         self.requests = BindRequests(self.pods, nodes.nodes)
         self.evictions = Evictions(self.pods, honour_budgets=options.honour_budgets)
-        self.backoffs = PodBackoffs()  #: pods whose binding failed
+        self.backoffs = PodBackoffs()  #: pods whose bind failed
         self.pod_selectors = PodSelectors(self._tasks)
         self.match_counts = MatchCounts()
         self.attachments = Attachments()
@@ -91,13 +91,13 @@ class Tasks:
         return members.values() if members is not None else ()
 
     def problem_of(self, group: ObjectKey) -> str | None:
-        """Why one of the group's pods isn't counted."""
+        """Why one of the group's pods can't be read; None if all can."""
         if not self._left_out:
             return None
         return min((each.problem for each in self._left_out.values() if each.group == group), default=None)
 
     def jobs_backing_off(self, now: float) -> frozenset[ObjectKey]:
-        """Jobs that wait because the binding of one of their pods failed."""
+        """Jobs with a pod that backs off after a failed bind."""
         tasks = (self._tasks.get(pod) for pod in self.backoffs.waiting(now))
         return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
 
@@ -152,13 +152,13 @@ class Tasks:
     # Tasks anew
 
     def renew(self, pod: ObjectKey | None) -> None:
-        """Something was decided about the pod, if it is one, or taken back."""
+        """Marks a pod as dirty after one of our decisions about it, or its withdrawal."""
         if pod is not None:
             self._renew(pod)
             self._dirty.other = True
 
     def look_again(self) -> None:
-        """Renews the tasks of pods that may stand differently, if they do."""
+        """Reads dirty pods again."""
         dirty = self._dirty.pods
         while dirty:
             key = dirty.pop()
@@ -168,7 +168,7 @@ class Tasks:
                 self._set(key, before, task)
 
     def let_time_pass(self, now: float) -> None:
-        """A pod that should long be gone stops promising its resources to others."""
+        """A pod that should have terminated long ago no longer promises its resources."""
         for key in list(self._releasing):
             task = self._tasks[key]
             gone_by = self.evictions.going_since(key) or time_or_zero(task.pod.metadata.deletionTimestamp)
@@ -180,7 +180,11 @@ class Tasks:
         self._set(key, before, self._read(key, pod, before) if pod is not None else None)
 
     def _set(self, key: ObjectKey, before: Task | None, task: Task | None) -> None:
-        """`before`: what the pod was until now."""
+        """Replaces the pod's task in all accounts; `before`: the task until now.
+
+        Every account gets both tasks and computes the difference itself. An account that is updated only on some paths
+        would drift from the others, so this is the one place that calls them.
+        """
         if before is not None:
             self._forget(key, before)
         if task is not None:
@@ -226,7 +230,7 @@ class Tasks:
         except UncountablePod as error:
             self._leave_out(key, pod, str(error))
             return None
-        except Exception as error:  # a defect: the others are read all the same
+        except Exception as error:  # a defect must not stop other pods
             self._leave_out(key, pod, f"the scheduler fails with it: {type(error).__name__}: {error}")
             return None
         if self._left_out:
@@ -249,13 +253,13 @@ class Tasks:
 
 
 def _counts(task: Task) -> bool:
-    """Whether a pod is one that the cluster has to find room for: one of a group, or one that is on a node already."""
+    """Whether the pod counts for the mix of pods: it belongs to a group or is on a node."""
     return task.group is not None or bool(task.node)
 
 
 def _says_the_same(before: Pod, pod: Pod) -> bool:
-    """Whether a pod was written without a change of anything that is kept of it: kubelets do so all the time, and a
-    task may go on with the older version. Not where the pod waits: what is said of it is said of its newest version."""
+    """Whether a write changed nothing that a task keeps: kubelets write statuses all the time, and the task may keep
+    the older version. Not for pending pods: their reports are compared with the newest version."""
     return (
         before.status == pod.status and before.spec == pod.spec and _lasting(before.metadata) == _lasting(pod.metadata)
     )

@@ -1,7 +1,7 @@
-"""Topologies, and the nodes as each of them arranges them.
+"""Topologies: Topology objects, and the nodes arranged in their domains.
 
-Of every node it is remembered where it is; another arrangement is made only when one of them is elsewhere now, comes or
-goes, or the Topology itself is another. Taints and conditions change nothing here.
+The domain of every node is kept; a new arrangement is computed only when a node comes, goes or changes domain, or when
+the Topology changes. Taints and conditions have no effect here.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from bosket.scheduler.model.topology import Path, TopologyTree, build_tree, path
 
 
 class Topologies:
-    """All of them, by name."""
+    """All Topology objects, by name."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Topology] = {}
         self._arrangements: dict[str, _Arrangement] = {}
 
     def put(self, topology: Topology) -> bool:
-        """True when something changed that anybody rests on."""
+        """True when something relevant changed."""
         before = self.objects.get(topology.metadata.name)
         self.objects[topology.metadata.name] = topology
         return before is None or before.spec != topology.spec
 
     def drop(self, name: str) -> bool:
-        """True when it was there."""
+        """True when the Topology existed."""
         return self.objects.pop(name, None) is not None
 
     def arrange(self, nodes: NodeTable) -> Mapping[str, TopologyTree]:

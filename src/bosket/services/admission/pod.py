@@ -1,15 +1,15 @@
-"""Pod admission: `validate` says what is wrong with a pod, `mutate` completes it. Both are pure, but for the few
-characters by chance in a name.
+"""Pod admission: `validate` returns what is wrong with a pod, `mutate` a completed pod. Pure, but for random name
+suffixes.
 
-The webhooks and the embedded cluster call them. A pod that `validate` refuses is left as it is by `mutate`: somebody
-else may still fix it before it is validated, and its user sees the pod that he wrote.
+Called by the webhooks and the embedded cluster. `mutate` leaves an invalid pod as it is: another webhook may still fix
+it before it is validated, and its user sees the pod as written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from bosket.api.core import Pod
 from bosket.api.keys import (
@@ -21,12 +21,26 @@ from bosket.api.keys import (
 from bosket.runtime.webhook.verdict import Refusal
 from bosket.services.admission.config_map_name import Suffix, random_suffix
 from bosket.services.admission.options import PodRules
-from bosket.services.admission.plugin import PodPlugin
 from bosket.services.admission.plugins.deviceaccess import DeviceAccess
 from bosket.services.admission.plugins.gpusharing import GpuSharing
-from bosket.services.admission.plugins.hamicore import HamiCore
 from bosket.services.admission.plugins.membership import Membership, is_of_a_job
-from bosket.services.admission.plugins.runtimeenforcement import RuntimeEnforcement
+from bosket.services.admission.plugins.sharedgpucontainer import HamiCore, RuntimeEnforcement
+
+
+class PodPlugin(Protocol):
+    """One concern of pod admission: refuses pods, or completes them, or both. It knows nothing but the pod."""
+
+    @property
+    def name(self) -> str: ...
+
+    def validate(self, pod: Pod, /) -> Iterable[Refusal]:
+        """What is wrong with the pod."""
+        ...
+
+    def mutate(self, pod: Pod, /) -> Pod:
+        """The pod completed; asked only about pods that nobody refuses, and does nothing the second time."""
+        ...
+
 
 #: Of a pod without any of these only device access has something to refuse.
 SHARING_ANNOTATIONS: Final = (

@@ -1,4 +1,4 @@
-"""What all operands of a Config have in common, with defaults filled in."""
+"""The settings that all operands of a Config share, with defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bosket.api import keys
 from bosket.api.core import Affinity
 from bosket.api.kai.config import Config, GlobalConfig
 from bosket.api.kai.operand import K8sClientConfig
-from bosket.install.security import LOCKED_DOWN
+from bosket.install.workload_part import LOCKED_DOWN
 from bosket.services.operator.manifest import Manifest
 from bosket.services.operator.options import Options
 

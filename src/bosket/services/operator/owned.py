@@ -1,7 +1,7 @@
-"""The objects that the operator made: seen by informers, made like their manifests, deleted when nobody wants them.
+"""Owned: the operator's objects: watched by informers, applied from manifests, deleted when no owner wants them.
 
-What already is as wanted isn't written. What is written is applied on the server's side: fields that others own stay as
-they are, those that are no longer in the manifest go.
+An object that is as wanted isn't written. Writes use server-side apply: fields of other managers stay, fields that are
+no longer in the manifest are removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All that a Config deploys. Pure: objects in, objects out."""
+"""Plan: all objects that a Config deploys. Pure: objects in, objects out."""
 
 from __future__ import annotations
 

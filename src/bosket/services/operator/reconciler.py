@@ -1,7 +1,7 @@
-"""The operator as a service: a reconciler on the Config and the SchedulingShards.
+"""Operator: a reconciler on the Config and the SchedulingShards.
 
-It looks at how things stand and makes them as they should be, as often as one likes; what a Config deploys is decided
-in `plan` and `shard`, which are pure. Whatever changes among the objects that it made brings it back to their owner.
+Level-triggered: it reads the present state and changes it to what the pure modules `plan` and `shard` want. A change of
+an owned object enqueues its owner.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bosket.services.operator import monitoring, shard
 from bosket.services.operator.check import config_problems, shard_problems
 from bosket.services.operator.common import Common
 from bosket.services.operator.condition import DEPENDENCIES, PROMETHEUS_ANSWERS, Findings, conditions, unavailable
+from bosket.services.operator.kind import Served
 from bosket.services.operator.manifest import Manifest, owner_reference
 from bosket.services.operator.options import Options
 from bosket.services.operator.owned import Owned
 from bosket.services.operator.plan import plan
 from bosket.services.operator.prometheus_probe import PrometheusHealth
-from bosket.services.operator.served import Served
 from bosket.services.operator.without_effect import config_notes, shard_notes
 
 NAME: Final = "operator"

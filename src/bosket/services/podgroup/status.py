@@ -7,7 +7,10 @@ Phases, of which KAI's newer versions have none:
     Running     it has its minimum of running pods (pods that succeeded count as such)
     Succeeded   all its pods have ended, none of them in failure
     Failed      all its pods have ended, some in failure
-    Unknown     it has no pods
+    Evicted     it hasn't its minimum of pods with a node because the scheduler evicted it, and had it before
+    Unknown     it has no pods, and wasn't evicted
+
+The condition Evicted says by whom it was evicted last, why, and what was lost, until it has its minimum again.
 """
 
 from __future__ import annotations
@@ -21,12 +24,21 @@ import msgspec
 from bosket.api import keys
 from bosket.api.condition import find_condition, turned_at
 from bosket.api.core import Pod
+from bosket.api.eviction_note import EvictionNote, eviction_note
 from bosket.api.gang import has_minimum, minimum
 from bosket.api.kai import PodGroup, PodGroupCondition, PodGroupResourcesStatus, PodGroupSpec, PodGroupStatus
 from bosket.services.podgroup.usage import Amounts, total
 
 SCHEDULED = "Scheduled"
 RUNNING = "Running"
+EVICTED = "Evicted"
+#: Reasons of the condition Evicted, by action; and where it doesn't hold.
+_BY_ACTION = {
+    "reclaim": "Reclaimed", "preempt": "Preempted", "consolidation": "Consolidated", "stalegangeviction": "StaleGang",
+}  # fmt: skip
+_RESTARTED, _KEPT_MINIMUM = "Restarted", "MinimumKept"
+#: A gang that falls below its minimum so soon after one of its pods was evicted does so because of that.
+_EVICTION_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +65,11 @@ def status_of(group: PodGroup, members: Sequence[Member], *, preemptible: bool, 
     in_effect = [each for each in members if each.phase in ("Running", "Succeeded")]
     is_scheduled, is_running = _has_minimum(group.spec, with_node), _has_minimum(group.spec, in_effect)
     held = total(each.allocated for each in members)
+    evicted = _evicted(group, members, now)
+    is_evicted = evicted is not None and evicted.status == "True"
     return msgspec.structs.replace(
         group.status,
-        phase=_phase(phases, len(members), is_scheduled=is_scheduled, is_running=is_running),
+        phase=EVICTED if is_evicted else _phase(phases, len(members), is_scheduled=is_scheduled, is_running=is_running),
         pending=phases["Pending"],
         running=phases["Running"],
         succeeded=phases["Succeeded"],
@@ -65,7 +79,8 @@ def status_of(group: PodGroup, members: Sequence[Member], *, preemptible: bool, 
             _condition(
                 group, RUNNING, is_running, _count(group.spec, in_effect, members, "run or have succeeded"), now
             ),
-            *(each for each in group.status.conditions if each.type not in (SCHEDULED, RUNNING)),
+            *((evicted,) if evicted is not None else ()),
+            *(each for each in group.status.conditions if each.type not in (SCHEDULED, RUNNING, EVICTED)),
         ),
         resourcesStatus=PodGroupResourcesStatus(
             requested=total(each.requested for each in members),
@@ -78,6 +93,47 @@ def status_of(group: PodGroup, members: Sequence[Member], *, preemptible: bool, 
 def is_passing(status: PodGroupStatus) -> bool:
     """Whether the next change is expected soon: some of its pods, or all, are waiting or starting."""
     return status.pending > 0 or status.phase == "Unknown"
+
+
+def _evicted(group: PodGroup, members: Sequence[Member], now: float) -> PodGroupCondition | None:
+    """The condition Evicted; None for a gang that never was."""
+    before = find_condition(group.status.conditions, EVICTED)
+    note = eviction_note(group.metadata.annotations.get(keys.EVICTION_NOTE_ANNOTATION, ""))
+    if note is None:
+        return before
+    stays = [
+        each
+        for each in members
+        if each.phase != "Failed" and each.pod.spec.nodeName and each.pod.metadata.deletionTimestamp is None
+    ]
+    if members and (_has_minimum(group.spec, stays) or all(each.phase in ("Succeeded", "Failed") for each in members)):
+        if before is None or (before.status == "False" and before.message != _restarted(note)):
+            reason, message = _KEPT_MINIMUM, note.sentence
+        else:
+            reason, message = _RESTARTED, _restarted(note)
+        return _turned(before, "False", reason, message, now)
+    if before is not None and before.message == _restarted(note):
+        return before  # it had its minimum again: what it lacks now isn't for this eviction
+    is_recent = now - note.seconds < _EVICTION_SECONDS
+    if not members or is_recent or (before is not None and before.status == "True"):
+        return _turned(before, "True", _BY_ACTION.get(note.action, EVICTED), note.sentence, now)
+    return before
+
+
+def _restarted(note: EvictionNote) -> str:
+    return f"has its minimum of pods again; before: {note.sentence}"
+
+
+def _turned(before: PodGroupCondition | None, status: str, reason: str, message: str, now: float) -> PodGroupCondition:
+    """The condition with the time since when it has this status."""
+    return PodGroupCondition(
+        type=EVICTED,
+        status=status,
+        lastTransitionTime=turned_at(before, status, now),
+        reason=reason,
+        message=message,
+        transitionID=before.transitionID if before is not None else "",
+    )
 
 
 def _has_minimum(spec: PodGroupSpec, members: Iterable[Member]) -> bool:

@@ -1,11 +1,12 @@
-"""Who a pod belongs to: the chain of owners from the direct one up to the top.
+"""The owner chain of a pod, from the direct owner to the top.
 
-The walk is the only part of grouping that has to wait for reads; it does so through `OwnerReader`. Everything after it
-works on plain `Owner`s.
+Walking the chain is the only part of grouping that waits for reads, through `OwnerReader`. Everything after it works on
+plain `Owner`s.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from bosket.api.core import ObjectReference, Pod
 from bosket.api.object import KubeObject, ObjectMeta, OwnerReference
 from bosket.kube.errors import Forbidden
 
-#: Longer chains than this are taken for a circle.
+#: Longer chains count as circles.
 _LONGEST_CHAIN: Final = 32
 
 
@@ -55,7 +56,7 @@ POD: Final = GroupVersionKind("", "v1", "Pod")
 
 @dataclass(frozen=True)
 class Owner:
-    """An object above a pod (or the pod itself, where nothing is above it)."""
+    """An object above a pod (or the pod itself, if it has no owner)."""
 
     gvk: GroupVersionKind
     metadata: ObjectMeta
@@ -116,7 +117,7 @@ class Owner:
 
 
 class OwnerReader(Protocol):
-    """Finds owners. Raises `bosket.kube.errors.ApiError` (`NotFound`, `Forbidden`…) as the API server does."""
+    """Reads owners. Raises `bosket.kube.errors.ApiError` (`NotFound`, `Forbidden`…) like the API server."""
 
     async def read(self, reference: OwnerReference, namespace: str) -> Owner: ...
 
@@ -126,10 +127,10 @@ class OwnerReader(Protocol):
 
 
 async def owner_chain(pod: Pod, reader: OwnerReader) -> tuple[Owner, ...]:
-    """The owners of a pod, the direct one first; empty when the pod stands alone, or may not know whose it is.
+    """The owners of a pod, the direct one first; empty for a pod without owners.
 
-    The first owner reference is followed. Where reading is forbidden, the chain ends with the last owner that could be
-    read: an administrator who hides a kind takes it out of grouping.
+    The first owner reference is followed. Where reading is forbidden, the chain ends with the last readable owner: an
+    administrator who hides a kind removes it from grouping.
     """
     chain: list[Owner] = []
     references = pod.metadata.ownerReferences[:1]
@@ -152,3 +153,32 @@ async def owner_chain(pod: Pod, reader: OwnerReader) -> tuple[Owner, ...]:
         if len(chain) > _LONGEST_CHAIN:
             raise GroupingError(f"pod {pod.key} has more than {_LONGEST_CHAIN} owners above it; do they form a circle?")
     return tuple(chain)
+
+
+# Names of Kubernetes objects consist of lower-case letters, digits, `-` and `.`: the only question that YAML puts is
+# whether a word would be read as something else than a string.
+_NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0x[0-9a-fA-F]+|0o?[0-7]+|0b[01]+")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_WORDS: Final = frozenset(
+    form
+    for word in ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+    for form in (word, word.title(), word.upper())
+)
+
+
+def top_owner_text(owner: Owner) -> str:
+    """The annotation by which a group says who its top owner is: YAML, byte for byte as KAI writes it."""
+    gvk = owner.gvk
+    lines = {
+        "name": owner.name,
+        "uid": owner.metadata.uid,
+        "group": gvk.group,
+        "version": gvk.version,
+        "kind": gvk.kind,
+    }
+    return "".join(f"{key}: {_scalar(value)}\n" for key, value in lines.items())
+
+
+def _scalar(text: str) -> str:
+    ambiguous = not text or text in _WORDS or _NUMBER.fullmatch(text) or _DATE.fullmatch(text)
+    return f'"{text}"' if ambiguous else text

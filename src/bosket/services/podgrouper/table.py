@@ -16,16 +16,14 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from bosket.services.podgrouper.groupers.apps import deployment
 from bosket.services.podgrouper.groupers.batch import cron_job, job
-from bosket.services.podgrouper.groupers.default import default
+from bosket.services.podgrouper.groupers.default import default, deployment, pod
 from bosket.services.podgrouper.groupers.grove import pod_clique_set
 from bosket.services.podgrouper.groupers.job_set import job_set
 from bosket.services.podgrouper.groupers.karta import by_karta
 from bosket.services.podgrouper.groupers.knative import knative_service
 from bosket.services.podgrouper.groupers.kubeflow import mpi_job, notebook, training_job
 from bosket.services.podgrouper.groupers.leader_worker_set import leader_worker_set
-from bosket.services.podgrouper.groupers.pod import pod
 from bosket.services.podgrouper.groupers.pytorch import pytorch_job
 from bosket.services.podgrouper.groupers.ray import ray_cluster, ray_job, ray_service
 from bosket.services.podgrouper.groupers.skipped import below_top

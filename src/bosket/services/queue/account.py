@@ -1,24 +1,28 @@
-"""What each queue uses and asks for, with all below it; kept up to date group by group, exactly.
+"""Accounts: what each queue holds and requests, with its descendants; updated group by group, exactly.
 
-A change of one group costs as much as there are queues above it, however many groups there are. When the tree itself
-changes, which is rare, all is added up anew. Pure: knows no cluster.
+A change of one group costs as many additions as there are ancestors. A change of the tree, which is rare, recomputes
+all sums. Pure.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from bosket.api.condition import find_condition, turned_at
 from bosket.api.kai import PodGroup, Queue, QueueCondition, QueueStatus
 from bosket.api.object import ObjectKey
-from bosket.api.quantity import InvalidQuantity, Quantity, add, subtract
+from bosket.api.quantity import InvalidQuantity, Quantity, add, parse, subtract
 
+RUNNING, WAITING = "running", "waiting"
+#: Phases of groups that have their minimum of pods on nodes.
+_RUNNING = frozenset({"Scheduled", "Running"})
 FIELDS: Final = ("allocated", "allocatedNonPreemptible", "requested")
 #: The condition of a queue that the scheduler sets aside because a queue above it isn't there; the type is KAI's.
 ORPHAN: Final = "Orphan"
 
-_Place = tuple[str, str]  #: a queue and a field of its status
+_Place = tuple[str, str]  #: a queue and a field of its status, or how jobs fare there
 
 
 class _Sums:
@@ -55,6 +59,8 @@ class Accounts:
         self._groups: dict[ObjectKey, PodGroup] = {}
         self._own = _Sums()  # of the groups of a queue
         self._total = _Sums()  # with those of all queues below
+        self._own_jobs: Counter[_Place] = Counter()  # by queue and how they fare
+        self._jobs: Counter[_Place] = Counter()
 
     def put_group(self, key: ObjectKey, group: PodGroup | None) -> set[str]:
         """A group as it is now, None when it is gone; returns the queues whose status may have changed."""
@@ -93,6 +99,10 @@ class Accounts:
             allocated=allocated,
             allocatedNonPreemptible=firm,
             requested=requested,
+            gpus=round(sum(_gpus(amount) for resource, amount in allocated.items() if resource.endswith("/gpu")), 2),
+            runningJobs=self._jobs[name, RUNNING],
+            waitingJobs=self._jobs[name, WAITING],
+            fairShare=queue.status.fairShare,  # the scheduler's
         )
 
     def _conditions(self, queue: Queue, now: float) -> tuple[QueueCondition, ...]:
@@ -128,6 +138,10 @@ class Accounts:
         return "", ""
 
     def _charge(self, group: PodGroup, *, taken: bool) -> None:
+        if (fares := _fares(group)) is not None:
+            self._own_jobs[group.spec.queue, fares] += -1 if taken else 1
+            for name in self._path(group.spec.queue):
+                self._jobs[name, fares] += -1 if taken else 1
         for each in FIELDS:
             quantities = getattr(group.status.resourcesStatus, each)
             self._own.change((group.spec.queue, each), quantities, taken=taken)
@@ -135,6 +149,10 @@ class Accounts:
                 self._total.change((name, each), quantities, taken=taken)
 
     def _add_up(self) -> None:
+        self._jobs = Counter()
+        for (name, fares), count in self._own_jobs.items():
+            for above in self._path(name):
+                self._jobs[above, fares] += count
         self._total = _Sums()
         for (name, each), quantities in self._own.items():
             for above in self._path(name):
@@ -148,3 +166,20 @@ class Accounts:
             yield name
             queue = self._queues.get(name)
             name = queue.spec.parentQueue if queue is not None else ""
+
+
+def _fares(group: PodGroup) -> str | None:
+    """Whether a group counts as running or as waiting; None for one that has ended, or has no pods."""
+    phase = group.status.phase
+    if not phase:  # no controller of ours looks after it
+        return WAITING if group.status.schedulingConditions else None
+    if phase in _RUNNING:
+        return RUNNING
+    return WAITING if phase == "Pending" or (phase == "Evicted" and group.status.pending) else None
+
+
+def _gpus(quantity: Quantity) -> float:
+    try:
+        return float(parse(quantity))
+    except InvalidQuantity:
+        return 0.0

@@ -9,8 +9,9 @@ import asyncio
 import base64
 import binascii
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -28,11 +29,11 @@ from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.table import resource_of
+from bosket.install.right import Right, read_rights
 from bosket.kube.client import Client
 from bosket.kube.codec import untyped
 from bosket.kube.errors import ApiError, Forbidden, KubeError, NotFound, TransportError
 from bosket.services.admission.options import Options as AdmissionOptions
-from bosket.tools.doctor.access_need import needs_of
 from bosket.tools.doctor.bundle import AccessNeed, Bundle, Obstacle, Refused, Unread, bundle_of
 from bosket.tools.doctor.checks.deployment import runs_bosket
 from bosket.tools.doctor.installation import Installation
@@ -213,3 +214,22 @@ async def _foreign(client: Client) -> dict[tuple[str, str], tuple[dict[str, Any]
         except ApiError:
             continue
     return found
+
+
+@cache
+def _rights() -> Mapping[str, frozenset[Right]]:
+    return read_rights()
+
+
+def needs_of(service_account: str, installation: Installation) -> Iterator[AccessNeed]:
+    """What is asked about for this service account; nothing for one that isn't a service's."""
+    namespaces = {
+        "cluster": "",
+        "own": installation.namespace,
+        "reservation": installation.reservation_namespace,
+        "scale": installation.scale_namespace,
+    }
+    for right in sorted(_rights().get(service_account, ())):
+        yield AccessNeed(
+            service_account, right.verb, right.group, right.resource, namespaces[right.scope], name=right.name
+        )

@@ -1,4 +1,4 @@
-"""What becomes of Config, shards and the schedulers' configuration files."""
+"""What happens to Config, shards and the schedulers' configuration files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,39 @@ from bosket.tools.doctor.checks.definition import own_schema
 from bosket.tools.doctor.checks.shard_setting import known_plugins
 from bosket.tools.doctor.finding import named, some
 from bosket.tools.doctor.installation import Installation
-from bosket.tools.migrate.flag import GENERATED, MISSING, WITHOUT_EFFECT
 from bosket.tools.migrate.item import Item, Outlook
+
+# Flags of KAI's scheduler that Bosket's lacks; those that it has are in `bosket.services.operator.shard`.
+#: Set by the operator from Config and shard; whoever gives them by hand is overruled.
+GENERATED: Final = frozenset(
+    {
+        "leader-elect",
+        "listen-address",
+        "log-json",
+        "metrics-namespace",
+        "namespace",
+        "nodepool-label-key",
+        "partition-label-value",
+        "queue-label-key",
+        "resource-reservation-app-label",
+        "scheduler-conf",
+        "scheduler-name",
+    }
+)
+#: Have no effect, and why.
+WITHOUT_EFFECT: Final = {
+    "pyroscope-block-profiler-rate": "profiles are of CPU and memory; Python has none of blocking",
+    "pyroscope-mutex-profiler-rate": "profiles are of CPU and memory; Python has none of mutexes",
+    "num-of-status-recording-workers": "status is written by as many requests as there are changes",
+    "update-pod-eviction-condition": "pods that are evicted always have the condition DisruptionTarget",
+    "v": "logs are set by --log-level",
+    "version": "the version is always logged",
+}
+#: Have a meaning in KAI that Bosket's scheduler doesn't offer.
+MISSING: Final = {
+    "mig-worker-node-label-key": "nodes with MIG are found by their resources",
+}
+
 
 _FILE: Final = "config.yaml"
 

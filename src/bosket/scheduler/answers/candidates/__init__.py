@@ -21,7 +21,9 @@ _ORDER: tuple[Actor, ...] = ("user", "queue-admin", "cluster-admin", "time")
 
 def candidates(trial: Trial) -> Iterator[Candidate]:
     """All candidates for the job, in the order in which they are to be tried."""
-    sources = (of_gang, of_standing, of_placement, of_queues, of_nodes, of_room)
+    sources = [of_gang, of_standing, of_placement, of_queues, of_nodes]
+    if trial.starts_in_emptied:
+        sources.append(of_room)  # otherwise it isn't the others that are in the way
     found = [candidate for source in sources for candidate in source(trial)]
     for actor in _ORDER:
         yield from (candidate for candidate in found if candidate.actor == actor)

@@ -11,6 +11,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.answers.candidate import Candidate, Patches
 from bosket.scheduler.answers.patching import removal
 from bosket.scheduler.answers.trial import Trial
+from bosket.scheduler.answers.workload_name import workload_of
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import OverCapacity
@@ -18,34 +19,46 @@ from bosket.scheduler.model.task import ACTIVE_USED, Task
 
 #: So many jobs are named in a sentence.
 MOST_NAMED = 3
-WAIT = "wait"
+FREE_ROOM, WAIT = "free-room", "wait"
 
 
 def of_room(trial: Trial) -> Iterator[Candidate]:
     """What ends by itself, or by its owner."""
-    units = departures(trial)
-    if not units:
-        return
-    job = trial.job
+    units = trial.ask(departures)
+    patches = [tuple(map(removal, pods)) for _, pods in units]
+    owners = [pods[0].metadata.namespace for _, pods in units]
+    own = next((place for place, owner in enumerate(owners) if owner != trial.key.namespace), len(units))
 
     def patch(size: int) -> Patches:
-        return tuple(removal(pod) for _, pods in units[:size] for pod in pods)
+        return tuple(each for some in patches[:size] for each in some)
 
-    def sentence(size: int) -> str:
+    def jobs(size: int) -> str:
         names = [name for name, _ in units[:size]]
         more = f" and {size - MOST_NAMED} more" if size > MOST_NAMED else ""
-        jobs = "job" if size == 1 else f"{size} jobs"
-        return f"wait until {jobs} end{'s' if size == 1 else ''}: {', '.join(names[:MOST_NAMED])}{more}"
+        return f"{', '.join(names[:MOST_NAMED])}{more}"
 
-    own = next(
-        (place for place, (_, pods) in enumerate(units) if pods[0].metadata.namespace != job.key.namespace), None
-    )
-    if own is None or own > 0:
+    if own:
         yield Candidate(
-            "user", "free-room", patch, lambda size: sentence(size).replace("wait until", "end, or wait until", 1),
-            most=len(units) if own is None else own, is_number=True,
-        )  # fmt: skip
-    yield Candidate("time", WAIT, patch, sentence, most=len(units), is_number=True, has_commands=False)
+            "user",
+            FREE_ROOM,
+            patch,
+            lambda size: f"end {'another job' if size == 1 else f'{size} other jobs'} of its namespace: {jobs(size)}",
+            most=own,
+            is_number=True,
+            from_below=True,
+            has_commands=False,
+        )
+    if own < len(units):
+        yield Candidate(
+            "time",
+            WAIT,
+            patch,
+            lambda size: f"wait until {'a job ends' if size == 1 else f'{size} jobs have ended'}: {jobs(size)}",
+            most=len(units),
+            is_number=True,
+            from_below=True,
+            has_commands=False,
+        )
 
 
 def departures(trial: Trial) -> list[tuple[str, list[Pod]]]:
@@ -70,11 +83,17 @@ def departures(trial: Trial) -> list[tuple[str, list[Pod]]]:
                 units[key] = (order, _pods(other, task))
             elif order < known[0]:
                 units[key] = (order, known[1])
-    found = [(str(key), pods) for key, (_, pods) in sorted(units.items(), key=lambda item: item[1][0])]
+    ordered = sorted(units.items(), key=lambda item: item[1][0])
+    found = [(_name(key, snapshot.jobs.get(key)), pods) for key, (_, pods) in ordered]
     for other in snapshot.unsettled:
         if other.key != job.key and other.has_pending and other.key not in units:
-            found.append((str(other.key), [task.pod for task in other.tasks]))
+            found.append((_name(other.key, other), [task.pod for task in other.tasks]))
     return [(name, pods) for name, pods in found if pods]
+
+
+def _name(key: ObjectKey, job: Job | None) -> str:
+    """By the workload, which people know."""
+    return f"{key.namespace}/{workload_of(job.group)[1] if job is not None else key.name}"
 
 
 def _pods(job: Job | None, task: Task) -> list[Pod]:

@@ -1,22 +1,25 @@
-"""What makes it useless to look for a node: missing claims and ConfigMaps, requests that are larger than any node.
+"""PodFitness: pods that fit no node: missing claims and ConfigMaps, requests larger than every node.
 
-All objections are reported at once, each under the name that KAI's users know it by.
+All objections are reported at once, each under the name that KAI's users know.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from bosket.api.core import Container, EphemeralContainer, Pod, Volume
+from bosket.api.keys import SHARED_GPU_CONFIG_MAP_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_size import NodeSizes
-from bosket.scheduler.plugins.predicates.references import required_config_maps
 
 CLAIM_IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 
 
 class PodFitness:
-    """A task check. Classes that nothing can ever be said against are looked at once."""
+    """A task check. Classes without possible objections are checked once."""
 
     def __init__(self, session: Session, ledger: MatchLedger | None) -> None:
         """`ledger`: None where no pod has a match key."""
@@ -31,7 +34,7 @@ class PodFitness:
             return None
         exclusive = [match_key for match_key in pod_class.match_keys.lasting if isinstance(match_key, ObjectKey)]
         too_large = self._sizes.objection(task)
-        if not (exclusive or too_large or pod_class.refers):  # whoever has claims refers
+        if not (exclusive or too_large or pod_class.refers):  # a pod with claims refers to other objects
             self._fine.add(pod_class.index)
             return None
         objections = {
@@ -54,3 +57,38 @@ class PodFitness:
         names = sorted(required_config_maps(task.pod))
         missing = [name for name in names if ObjectKey(namespace, name) not in self._config_maps]
         return f"Missing required configmaps: [{' '.join(missing)}]" if missing else ""
+
+
+def required_config_maps(pod: Pod) -> set[str]:
+    """Names of ConfigMaps in environments and mounted volumes; without those that are made when the pod is bound."""
+    spec = pod.spec
+    containers: tuple[Container | EphemeralContainer, ...] = (
+        *spec.initContainers,
+        *spec.containers,
+        *spec.ephemeralContainers,
+    )
+    names = {name for container in containers for name in _in_environment(container)}
+    if spec.volumes:
+        mounted = {mount.name for container in containers for mount in container.volumeMounts}
+        names |= {name for volume in spec.volumes if volume.name in mounted for name in _in_volume(volume)}
+    shared_gpu = pod.metadata.annotations.get(SHARED_GPU_CONFIG_MAP_ANNOTATION)
+    return names if shared_gpu is None else {name for name in names if not name.startswith(shared_gpu)}
+
+
+def _in_environment(container: Container | EphemeralContainer) -> Iterator[str]:
+    for variable in container.env:
+        source = variable.valueFrom.configMapKeyRef if variable.valueFrom else None
+        if source is not None and not source.optional:
+            yield source.name
+    for many in container.envFrom:
+        if many.configMapRef is not None and not many.configMapRef.optional:
+            yield many.configMapRef.name
+
+
+def _in_volume(volume: Volume) -> Iterator[str]:
+    if volume.configMap is not None and not volume.configMap.optional:
+        yield volume.configMap.name
+    if volume.projected is not None:
+        for source in volume.projected.sources or ():
+            if source.configMap is not None and not source.configMap.optional:
+                yield source.configMap.name

@@ -1,1 +1,1 @@
-"""The scheduler's own decisions: those that the API server doesn't show yet, and those that bind later cycles."""
+"""Parts of `OwnDecisions`: bind requests, evictions, annotations, back-offs, preemption history, memory."""

@@ -1,8 +1,8 @@
-"""Evictions: which pods are on their way out by our own decision, and which can't be evicted now.
+"""Evictions: pods that terminate by our own decision, and pods that can't be evicted now.
 
-A pod whose eviction was decided leaves from that moment on, as if the API server had deleted it already, so that the
-next cycle doesn't evict others for the same job. It stands as before when the eviction is withdrawn. One that was
-refused is left alone for a while, longer each time, or until its disruption budget changes.
+A pod terminates from the moment of the decision, as if the API server had deleted it already, so that the next cycle
+doesn't evict more pods for the same job. A withdrawn eviction makes the pod running again. A refused pod backs off, or
+until its disruption budget changes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class _Assumed(NamedTuple):
 
 
 class Evictions:
-    """What was decided and isn't observed yet, what was refused, and what budgets allow."""
+    """Decided evictions that aren't observed yet, refused ones, and what disruption budgets allow."""
 
     def __init__(self, pods: Mapping[ObjectKey, Pod], *, honour_budgets: bool) -> None:
-        """`pods` is the owner's own table; it says when one of them changed."""
+        """`pods` is a table of the caller, which reports changes of it."""
         self.assumed: dict[ObjectKey, _Assumed] = {}
         self.refusals = PodBackoffs()  #: of evictions
         self._budgets = Budgets(pods)
@@ -40,21 +40,21 @@ class Evictions:
     # What is decided
 
     def assume(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
-        """`action` decided it, and `text` says why."""
+        """Counts a decided eviction; `action` and `text` say which action decided it and why."""
         self.assumed[pod] = _Assumed(uid, now, action, text)
 
     def withdraw(self, pod: ObjectKey) -> bool:
-        """True when it was still only assumed."""
+        """True when the eviction was still only assumed."""
         return self.assumed.pop(pod, None) is not None
 
     def refuse(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
-        """Nobody should try again for a while; `by` is whose word it is. The pod must be known."""
+        """The pod backs off; `by` names what refused it. The pod must exist."""
         self.refusals.add(pod, uid, now, by)
 
     # What is seen
 
     def see(self, key: ObjectKey, pod: Pod, before: Pod | None) -> None:
-        """A pod changed. One that is new matters only where there are budgets."""
+        """The watch showed a pod. A new pod matters only where there are disruption budgets."""
         self._budgets.see(pod, before)
         self.refusals.forget_unless(key, pod.metadata.uid)
 
@@ -76,7 +76,7 @@ class Evictions:
     # What is asked
 
     def is_going(self, pod: Pod) -> bool:
-        """Whether its eviction is still only assumed. Another pod of that name isn't meant."""
+        """Whether the pod's eviction is still only assumed; False for a successor of the same name."""
         found = self.assumed.get(pod.key) if self.assumed else None
         if found is None:
             return False
@@ -98,14 +98,14 @@ class Evictions:
         return tuple(KeptEviction(pod, *assumed) for pod, assumed in sorted(self.assumed.items()))
 
     def refused(self, now: float) -> dict[ObjectKey, str]:
-        """Pods whose eviction was refused a short while ago, and by whom."""
+        """Pods whose eviction was refused a short while ago, and by what."""
         return self.refusals.refused(now)
 
     def budget_of(self, pod: ObjectKey) -> ObjectKey | None:
         return self._budgets.budget_of(pod)
 
     def disruptions(self, now: float) -> Disruptions:
-        """Who may be evicted; the same object while nothing changed."""
+        """Which pods may be evicted; the same object while nothing changed."""
         if self._honour_budgets:
             refused, going = self.refused(now), self.going()
             basis = (self._budgets.version, refused, going)

@@ -15,12 +15,14 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.reservation import Reservation
+from bosket.scheduler.model.run_times import EndedJob
 
-#: Another number means another meaning of the fields: such a memory is not read.
+#: The version of the format; a memory of another version is not read.
 VERSION: Final = 1
 #: A ConfigMap holds 1 MiB, and base64 makes four bytes of three.
 MOST_BYTES: Final = 640 * 1024
-#: What a compressed memory may unfold to.
+#: The maximum size after decompression.
 _MOST_PLAIN_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -72,6 +74,8 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     version: int = VERSION
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")  #: the oldest first
+    reservations: tuple[Reservation, ...] = ()
+    run_times: tuple[EndedJob, ...] = ()  #: of jobs that have ended, the oldest first
     evictions: tuple[KeptEviction, ...] = ()
     refusals: tuple[KeptBackoff, ...] = ()  #: of evictions
     backoffs: tuple[KeptBackoff, ...] = msgspec.field(default=(), name="holds")  #: of pods whose binding failed
@@ -82,7 +86,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def summary(self) -> str:
-        """How much is remembered, for people."""
+        """How much is remembered, as text for people."""
         return (
             f"{len(self.nominations)} claims, {len(self.evictions)} evictions under way, "
             f"{len(self.preemptions)} preemptions, {len(self.refusals)} refused evictions, "
@@ -120,9 +124,11 @@ def decode(encoded: bytes) -> Memory:
 
 
 def _ever_smaller(memory: Memory) -> Iterator[Memory]:
-    """First without back-offs, then without preemptions, then with half as many nominations each time; the oldest
-    stay, because they are served first. An eviction is dropped with its nomination: a nomination without its eviction
-    would be taken for one whose victim stays."""
+    """First without run times, then without back-offs, then without preemptions, then with half as many nominations
+    each time; the oldest stay, because they are served first. An eviction is dropped with its nomination: a nomination
+    without its eviction would be taken for one whose victim stays."""
+    yield memory
+    memory = msgspec.structs.replace(memory, run_times=())
     yield memory
     memory = msgspec.structs.replace(memory, refusals=(), backoffs=())
     yield memory
@@ -134,3 +140,14 @@ def _ever_smaller(memory: Memory) -> Iterator[Memory]:
         evictions = tuple(each for each in memory.evictions if (each.pod, each.uid) in leaving)
         memory = msgspec.structs.replace(memory, nominations=nominations, evictions=evictions)
         yield memory
+
+
+class Commitments(msgspec.Struct, frozen=True):
+    """Own decisions that the cluster may not show yet."""
+
+    evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
+    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
+    nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
+    #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
+    preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")
+    reservations: tuple[Reservation, ...] = ()

@@ -1,7 +1,7 @@
-"""Annotations of pod groups that we have decided to write: they count until they are observed, or given up.
+"""Notes: annotations of pod groups that were decided and not observed yet.
 
-When a gang became stale, a job started or was evicted stands in an annotation, which is there only some cycles after
-the decision. Without this the times would begin anew in every cycle until then.
+Since when a gang is stale, and when a job started or was evicted, is an annotation that appears some cycles after the
+decision. Without this overlay the times would begin anew in every cycle until then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Annotations = dict[str, str | None]  #: None: taken away
 
 
 class Notes:
-    """Annotations by pod group."""
+    """Pending annotations by pod group."""
 
     def __init__(self) -> None:
         self._notes: dict[ObjectKey, tuple[str, Annotations]] = {}
@@ -29,11 +29,11 @@ class Notes:
         self._notes[group.key] = (group.metadata.uid, {**notes, annotation: value})
 
     def all(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
-        """What isn't observed yet: by group, with the group's uid."""
+        """All pending annotations: by group, with the group's uid."""
         return dict(self._notes)
 
     def forget(self, group: ObjectKey, annotation: str) -> bool:
-        """The annotation won't be written; whether it counted until now."""
+        """The annotation won't be written; returns whether it counted until now."""
         if group not in self._notes or annotation not in self._notes[group][1]:
             return False
         uid, notes = self._notes[group]
@@ -41,7 +41,7 @@ class Notes:
         return True
 
     def observe(self, group: PodGroup) -> None:
-        """The group was seen; what it says by now needs no note."""
+        """The watch showed the group: annotations that it has by now are no longer pending."""
         found = self._notes.get(group.key) if self._notes else None
         if found is not None:
             uid, notes = found
@@ -53,7 +53,7 @@ class Notes:
         self._notes.pop(group, None)
 
     def overlay(self, group: PodGroup) -> PodGroup:
-        """The group as it will be."""
+        """The group with its pending annotations."""
         found = self._notes.get(group.key) if self._notes else None
         if found is None or found[0] != group.metadata.uid:
             return group

@@ -14,8 +14,7 @@ from bosket.api.gang import usual_group_name
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_duration, parse_duration
-from bosket.services.podgrouper.owner import Owner
-from bosket.services.podgrouper.top_owner import describe
+from bosket.services.podgrouper.owner import POD, GroupingError, Owner, top_owner_text
 from bosket.services.podgrouper.workload import Grouping, Workload
 
 TRAIN: Final = "train"
@@ -93,7 +92,7 @@ def _annotations(workload: Workload) -> dict[str, str]:
     user = workload.pod.metadata.annotations.get(keys.USER_ANNOTATION)
     if user is not None:
         annotations.setdefault(keys.USER_ANNOTATION, user)
-    annotations.setdefault(keys.TOP_OWNER_ANNOTATION, describe(workload.top))
+    annotations.setdefault(keys.TOP_OWNER_ANNOTATION, top_owner_text(workload.top))
     return annotations
 
 
@@ -166,3 +165,23 @@ def topology_of(annotations: Mapping[str, str]) -> TopologyConstraint | None:
         preferredTopologyLevel=annotations.get(keys.TOPOLOGY_PREFERRED_ANNOTATION, ""),
     )
     return constraint if constraint != TopologyConstraint() else None
+
+
+def deployment(workload: Workload) -> Grouping:
+    """Replicas of a service don't wait for each other: each pod is a group of its own, and counts as inference."""
+    pod = Owner.typed(POD, workload.pod)
+    return Grouping(base_group(workload, owner=pod, fallback_priority=INFERENCE))
+
+
+def pod(workload: Workload) -> Grouping:
+    """One group per pod at the top; the pods of a Spark application form one group, named by its selector."""
+    labels = workload.top.labels
+    if keys.SPARK_APP_NAME_LABEL not in labels or keys.SPARK_APP_SELECTOR_LABEL not in labels:
+        return Grouping(base_group(workload))
+    application = labels[keys.SPARK_APP_SELECTOR_LABEL]
+    if not application:
+        raise GroupingError(
+            f"{workload.top}: label {keys.SPARK_APP_SELECTOR_LABEL} is empty; "
+            "the group of a Spark application is named by it"
+        )
+    return Grouping(base_group(workload, name=application))

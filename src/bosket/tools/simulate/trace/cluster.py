@@ -13,10 +13,10 @@ from bosket.api.kai import PodGroup, PodGroupSpec, QueueResource, QueueResources
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai.podgroup import TopologyConstraint
 from bosket.api.kai.topology import TopologyLevel, TopologySpec
-from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME
+from bosket.api.keys import POD_GROUP_ANNOTATION, RUN_TIME_LIMIT_ANNOTATION, SCHEDULER_NAME, USER_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.api.quantity import Quantity
-from bosket.api.time import format_time
+from bosket.api.time import format_duration, format_micro_time, format_time
 from bosket.tools.simulate.trace.job import TraceJob
 
 NAMESPACE: Final = "trace"
@@ -74,7 +74,9 @@ class ClusterShape:
         if len(sizes) > 1 and job.gpus <= self.rack_gpus:
             constraint = TopologyConstraint(topology=_TOPOLOGY, requiredTopologyLevel=_RACK_LABEL)
             spec = msgspec.structs.replace(spec, topologyConstraint=constraint)
-        group = PodGroup(metadata=_metadata(job.name, job.arrival, {}), spec=spec)
+        limit = {} if job.limit_seconds is None else {RUN_TIME_LIMIT_ANNOTATION: format_duration(job.limit_seconds)}
+        metadata = msgspec.structs.replace(_metadata(job.name, job.arrival, limit), labels={USER_LABEL: job.cluster})
+        group = PodGroup(metadata=metadata, spec=spec)
         annotations = {POD_GROUP_ANNOTATION: job.name}
         pods = [
             Pod(metadata=_metadata(f"{job.name}-{member}", job.arrival, annotations), spec=_pod_spec(size))
@@ -86,7 +88,9 @@ class ClusterShape:
 def running(pod: Pod, node: str, since: float) -> Pod:
     """The pod as it is once it runs on a node."""
     spec = msgspec.structs.replace(pod.spec, nodeName=node)
-    return msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running", startTime=format_time(since)))
+    return msgspec.structs.replace(
+        pod, spec=spec, status=PodStatus(phase="Running", startTime=format_micro_time(since))
+    )
 
 
 def waiting(pod: Pod) -> Pod:

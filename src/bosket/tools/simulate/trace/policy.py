@@ -1,21 +1,28 @@
 """Policies of a trace's simulation, each a configuration of the scheduler.
 
-greedy  the scheduler's default for jobs that nobody evicts: in order of age, whoever fits is placed
-fifo    strict order: as long as the oldest job of a queue waits, nobody behind it is placed
+greedy    the scheduler's default for jobs that nobody evicts: in order of age, whoever fits is placed
+backfill  the same, with reservations for large gangs that have waited for long: smaller jobs pass if they end in time
+fifo      strict order: as long as the oldest job of a queue waits, nobody behind it is placed
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from collections.abc import Mapping
+from typing import Literal
 
 from bosket.scheduler.actions.allocate import ALLOCATE
-from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.configuration import DEFAULT_PLUGINS, Configuration, PluginChoice
 
-Policy = Literal["greedy", "fifo"]
-POLICIES: Final[tuple[str, ...]] = get_args(Policy)
+Policy = Literal["greedy", "backfill", "fifo"]
 
 
-def configuration_of(policy: Policy) -> Configuration:
-    """What the scheduler is configured with. Nobody is evicted: a trace says nothing about what that would cost."""
+def configuration_of(policy: Policy, backfill: Mapping[str, str] | None = None) -> Configuration:
+    """What the scheduler is configured with; `backfill`: arguments of the plugin.
+
+    Nobody is evicted: a trace says nothing about what that would cost.
+    """
+    plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
+    if policy == "backfill":
+        plugins = (*plugins, PluginChoice("backfill", backfill or {}))
     depth = {ALLOCATE: 1} if policy == "fifo" else {}
-    return Configuration(actions=(ALLOCATE,), queue_depth=depth)
+    return Configuration(actions=(ALLOCATE,), plugins=plugins, queue_depth=depth)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
+from bosket.scheduler.answers.conformal import Calibration, Interval, Resolved
+from bosket.scheduler.answers.eta import Effort, estimate_start
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Bind, Decisions
@@ -20,6 +24,9 @@ from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.tools.simulate.document import InvalidDocument
 from bosket.tools.simulate.trace.cluster import ClusterShape, running
 from bosket.tools.simulate.trace.job import TraceJob
+
+#: A trace asks about hundreds of jobs.
+_EFFORT: Final = Effort(simulations=5, most_decides=1500)
 
 Progress = Callable[[int], None]  #: is told how many jobs have ended
 
@@ -41,6 +48,15 @@ class Run:
         return self.started + self.job.duration_seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was said of a job's wait when it had arrived and couldn't start at once."""
+
+    job: str
+    told: Interval
+    waited_seconds: float
+
+
 @dataclass(slots=True)
 class Outcome:
     """What came of a trace."""
@@ -48,6 +64,16 @@ class Outcome:
     runs: list[Run] = field(default_factory=list)  #: in the order in which jobs started
     never_started: list[TraceJob] = field(default_factory=list)
     decisions: int = 0  #: how often the scheduler decided
+    #: by name of the job: the earliest start that was ever reserved for it
+    reserved: dict[str, float] = field(default_factory=dict)
+
+    asked: list[Asked] = field(default_factory=list)  #: start estimates, in the order in which the jobs started
+    unknown_starts: int = 0  #: jobs of which no estimate could be made
+
+    @property
+    def delayed_reservations(self) -> int:
+        """Jobs that started later than was reserved for them."""
+        return sum(run.started > self.reserved.get(run.job.name, run.started) + 1e-3 for run in self.runs)
 
 
 def replay(
@@ -55,15 +81,24 @@ def replay(
     shape: ClusterShape,
     configuration: Configuration,
     progress: Progress = lambda _: None,
+    *,
+    estimates: int = 0,
 ) -> Outcome:
-    """Runs all jobs, which are in order of arrival; those that can never start are left over."""
-    return _Replay(jobs, shape, configuration).run(progress)
+    """Runs all jobs, which are in order of arrival; those that can never start are left over.
+
+    `estimates`: so many jobs at most, evenly among all, are asked about when they have arrived and wait.
+    """
+    every = max(1, math.ceil(len(jobs) / estimates)) if estimates else 0
+    return _Replay(jobs, shape, configuration, every).run(progress)
 
 
 class _Replay:
     """The cluster between two events."""
 
-    def __init__(self, jobs: Sequence[TraceJob], shape: ClusterShape, configuration: Configuration) -> None:
+    def __init__(self, jobs: Sequence[TraceJob], shape: ClusterShape, configuration: Configuration, every: int) -> None:
+        self._every, self._seen = every, 0
+        self._calibration = Calibration()
+        self._simulated: dict[str, tuple[Interval, Interval]] = {}  # of jobs that wait: as simulated, and as told
         self._jobs, self._shape, self._configuration = jobs, shape, configuration
         self._state = ClusterState(report=_refuse)
         self._outcome = Outcome()
@@ -71,6 +106,7 @@ class _Replay:
         self._running: dict[str, tuple[PodGroup, list[Pod]]] = {}
         self._ends: list[tuple[float, int, str]] = []
         self._number = itertools.count()
+        self._look_again_at = math.inf
         begin = jobs[0].arrival if jobs else 0.0
         for each in (*shape.nodes(), *shape.topologies(), *shape.queues(list(jobs), begin)):
             self._state.put(each)
@@ -87,17 +123,23 @@ class _Replay:
                 while self._decide(now):
                     if not self._configuration.queue_depth:
                         break  # all jobs had their turn
+            for job in arrivals:
+                self._seen += 1
+                if self._every and self._seen % self._every == 0 and job.name in self._waiting:
+                    self._ask(job, now)
             progress(ended)
         self._outcome.never_started = [job for job, _, _ in self._waiting.values()]
         return self._outcome
 
     def _events(self) -> Iterator[tuple[float, list[TraceJob], list[str]]]:
-        """Each moment at which jobs arrive or end. Ends are added while the caller goes through them."""
+        """Each moment at which jobs arrive or end, or at which the scheduler asked to look again. The caller adds ends
+        while it goes through them."""
         at = 0
-        while at < len(self._jobs) or self._ends:
+        while at < len(self._jobs) or self._ends or (self._waiting and self._look_again_at < math.inf):
             now = min(
-                self._jobs[at].arrival if at < len(self._jobs) else float("inf"),
-                self._ends[0][0] if self._ends else float("inf"),
+                self._jobs[at].arrival if at < len(self._jobs) else math.inf,
+                self._ends[0][0] if self._ends else math.inf,
+                self._look_again_at if self._waiting else math.inf,
             )
             ends: list[str] = []
             while self._ends and self._ends[0][0] <= now:
@@ -126,7 +168,26 @@ class _Replay:
         decisions = decide(snapshot, self._configuration)
         self._outcome.decisions += 1
         self._state.remember(decisions, now)
+        self._look_again_at = decisions.look_again_at if decisions.look_again_at > now else math.inf
+        for each in decisions.reservations or ():
+            reserved = self._outcome.reserved
+            reserved[each.job.name] = min(each.start, reserved.get(each.job.name, math.inf))
         return self._start(decisions, now)
+
+    def _ask(self, job: TraceJob, now: float) -> None:
+        """Estimates when the job starts, from what is known by now."""
+        key = self._waiting[job.name][1].key
+        estimate = estimate_start(self._state, self._configuration, now, key, _EFFORT)
+        if estimate.wait is None:
+            self._outcome.unknown_starts += 1
+        else:
+            self._simulated[job.name] = estimate.wait, self._calibration.corrected(estimate.wait)
+
+    def _resolve(self, run: Run) -> None:
+        simulated = self._simulated.pop(run.job.name, None)
+        if simulated is not None:
+            self._calibration.resolve(Resolved(*simulated, run.wait_seconds))
+            self._outcome.asked.append(Asked(run.job.name, simulated[1], run.wait_seconds))
 
     def _start(self, decisions: Decisions, now: float) -> bool:
         bound: dict[str, dict[str, str]] = {}
@@ -141,6 +202,7 @@ class _Replay:
             self._running[name] = group, started
             run = Run(job, now, tuple(sorted(set(nodes.values()))))
             self._outcome.runs.append(run)
+            self._resolve(run)
             heapq.heappush(self._ends, (run.ended, next(self._number), name))
         return bool(bound)
 

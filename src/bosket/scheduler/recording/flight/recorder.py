@@ -1,0 +1,135 @@
+"""FlightRecorder: what the scheduling loop calls before and after each cycle.
+
+It takes references to what changed since the cycle before, and hands them to the writer. Nothing is encoded here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.file import configuration_document
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import Proposals
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.usage import Usage
+from bosket.scheduler.recording.flight.frames import Cycle, CycleKind, Own, Settings
+from bosket.scheduler.recording.flight.writer import Change, Decided, FlightWriter
+from bosket.scheduler.recording.writer import parameters_of, take
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.journal import Journal
+from bosket.scheduler.state.options import StateOptions
+
+#: The number of a cycle that isn't recorded.
+NOT_RECORDED: Final = 0
+
+
+class FlightRecorder:
+    """Records the cycles of one scheduler."""
+
+    def __init__(self, writer: FlightWriter, state: ClusterState, journal: Journal, options: StateOptions) -> None:
+        """`journal`: where the `state` notes what changes."""
+        self.writer, self._state, self._journal, self._options = writer, state, journal, options
+        self._number = 0
+        self._configuration: Configuration | None = None
+        self._usage: Usage | None = None
+        self._bound_by: tuple[object, ...] = ()  # what the commitments in the recording were made of
+        self._going: tuple[ObjectKey, ...] = ()
+
+    def begin(
+        self,
+        snapshot: Snapshot,
+        configuration: Configuration,
+        kind: CycleKind,
+        *,
+        whole: Snapshot | None = None,
+        proposals: Proposals | None = None,
+        quarantined: tuple[str, ...] = (),
+    ) -> int:
+        """A cycle begins on the snapshot, which the state has just given; the cycle's number.
+
+        `whole`: the snapshot of which this one is a part, where jobs are left out.
+        """
+        state, now = self._state, snapshot.now
+        self._number += 1
+        changed, own, settings = self._journal.take(), None, None
+        if self.writer.needs_keyframe:
+            self.writer.needs_keyframe = False
+            self.writer.put(take(state, self._options, configuration, now))
+            changed = ()
+            self._note_own(snapshot)
+        else:
+            own = self._changed_own(snapshot, configuration)
+            if configuration is not self._configuration:
+                settings = Settings(
+                    configuration_document(configuration), parameters_of(self._options, configuration.settings)
+                )
+        self._configuration = configuration
+        tried, left_out = _jobs_tried(snapshot, whole)
+        cycle = Cycle(
+            self._number, now, kind, "", own=own, settings=settings, tried=tried, left_out=left_out,
+            proposals=[each for of_action in proposals.values() for each in of_action] if proposals else None,
+            quarantined=list(quarantined),
+        )  # fmt: skip
+        self.writer.put((cycle, [Change(of, key, state.find(of, key)) for of, key in changed]))
+        return self._number
+
+    def end(self, number: int, decisions: Decisions | None, cpu_seconds: float = 0.0, error: str = "") -> None:
+        """What came of the cycle."""
+        self.writer.put(Decided(number, decisions, cpu_seconds, error))
+
+    def close(self) -> None:
+        """Ends the recording; the next cycle would begin it again."""
+        self.writer.close()
+
+    def _changed_own(self, snapshot: Snapshot, configuration: Configuration) -> Own | None:
+        """What of the scheduler's own knowledge differs from the cycle before."""
+        before, going, usage = self._bound_by, self._going, self._usage
+        self._note_own(snapshot)
+        is_same = len(before) == len(self._bound_by) and all(map(_is, before, self._bound_by)) and going == self._going
+        own = Own(
+            held=None if is_same else tuple(sorted(self._state.own.pods_backing_off(snapshot.now))),
+            commitments=None if is_same else self._state.own.commitments(snapshot.now),
+            usage=None if self._usage is usage else self._usage,
+            pod_mix=snapshot.pod_mix if _depends_on_mix(configuration) else None,
+        )
+        return None if own == _NOTHING else own
+
+    def _note_own(self, snapshot: Snapshot) -> None:
+        # Tables of a snapshot are the very same objects while nothing in them changed.
+        self._bound_by = (
+            snapshot.nominations,
+            snapshot.reservations,
+            snapshot.preempted_by,
+            snapshot.passed_over,
+            snapshot.disruptions,
+            snapshot.backing_off,
+        )
+        self._going, self._usage = self._state.own.evictions_under_way(), self._state.usage
+
+
+_NOTHING: Final = Own()
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _jobs_tried(part: Snapshot, whole: Snapshot | None) -> tuple[list[ObjectKey] | None, list[ObjectKey] | None]:
+    """The jobs that a cycle on a part of a snapshot tries, or those that it leaves out if they are fewer."""
+    if whole is None or len(part.unsettled) == len(whole.unsettled):
+        return None, None
+    tried = [job.key for job in part.unsettled]
+    if len(tried) * 2 <= len(whole.unsettled):
+        return tried, None
+    kept = set(tried)
+    return None, [job.key for job in whole.unsettled if job.key not in kept]
+
+
+def _depends_on_mix(configuration: Configuration) -> bool:
+    """Whether pods are placed by which other pods the cluster sees."""
+    return any(
+        choice.name == "nodeplacement" and choice.arguments.get("gpu") == "fragmentation"
+        for choice in configuration.plugins
+    )
