@@ -89,8 +89,8 @@ def test_a_drained_node_s_pods_move_where_there_is_room(plan: Planned) -> None:
 
 
 def test_a_drained_rack_without_room_elsewhere_makes_its_jobs_wait(plan: Planned) -> None:
-    fixed = {"queue": "team-b", "preemptibility": "non-preemptible"}
-    here, there = (job(name, 1, gpus=2, on=on, **fixed) for name, on in (("here", "n1"), ("there", "n2")))
+    here = job("here", 1, gpus=2, queue="team-b", on="n1", preemptibility="non-preemptible")
+    there = job("there", 1, gpus=2, queue="team-b", on="n2", preemptibility="non-preemptible")
     other = job("other", 1, gpus=1, queue="team-a", on="n2", preemptibility="non-preemptible")
     code, told = plan([*two_nodes(), *of_a_job([*here, *there, *other])], "--drain", "rack=r1")
     assert code == 2

@@ -227,7 +227,7 @@ def delete(draft: Draft, text: str, namespace: str) -> tuple[KubeObject, ...]:
         going += _members(draft, found.key)
     for obj in going:
         if isinstance(obj, Pod) and isinstance(found, Node):
-            draft.evict(obj)
+            draft.evict(obj, at_once=True)
         elif isinstance(obj, Pod):
             draft.end(obj)
         else:
