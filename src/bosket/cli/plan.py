@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from bosket.tools.expansion.submission import Submission
 
 
-#: Until pods that lost their nodes have come back and others have given way to them.
-CYCLES_AFTER_DRAIN: Final = 10
-
-
 def plan(
     *,
     file: Annotated[
@@ -36,7 +32,7 @@ def plan(
     add_nodes: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     delete: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     patch: Annotated[tuple[FilePath, ...], Parameter(negative=())] = (),
-    cycles: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1000))] = None,
+    cycles: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 10,
     expect: str | None = None,
     json: Flag = False,
     source: SourceFlags | None = None,
@@ -64,7 +60,7 @@ def plan(
         Changes as a JSON document, as bosket explain --json offers them.
     cycles
         How many scheduling cycles are followed at most, in virtual time: victims leave, pods start, evicted ones come
-        back. By default 1, and 10 where pods lose their nodes by --drain or --delete.
+        back. It ends when nothing happens any more.
     expect
         The digest of an earlier plan: refuse if the cluster is no longer what that was made on.
     json
@@ -91,7 +87,7 @@ def plan(
         subjects=submission.jobs,
         workloads=submission.workloads,
         drained=drained,
-        cycles=cycles or (CYCLES_AFTER_DRAIN if draft.gone or draft.ending else 1),
+        cycles=cycles,
     )
     if json:
         import msgspec
