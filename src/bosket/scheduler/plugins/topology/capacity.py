@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, all_resources
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, resources_in
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 
@@ -47,9 +47,7 @@ class Demand:
             self.most[: len(request)] = np.maximum(self.most[: len(request)], request)
             users[: len(request)] += (request > 0) * count
         #: the resources that they ask for, but for their number
-        self.resources = [
-            resource for resource in all_resources(self.total) if self.total[resource] > 0 and resource != PODS
-        ]
+        self.resources = [each for each in resources_in(self.total) if each != PODS]
         users[[CPU, MEMORY]] = self.count
         #: whether they are alike enough to be counted in pods; otherwise amounts are added up
         self.is_uniform = bool(((users == 0) | (users == self.count)).all())
