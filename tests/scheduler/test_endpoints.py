@@ -205,4 +205,4 @@ async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without
     )
     async with serving(rig, configuration):
         await rig.until(lambda: bound(rig, 1))
-    assert "doesn't have, and is without: action dance, plugin waltz" in caplog.text
+    assert "doesn't have, and runs without: action dance, plugin waltz" in caplog.text

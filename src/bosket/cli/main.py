@@ -151,9 +151,37 @@ _add_command(
 )
 _add_command(
     "bosket.cli.replay:replay",
-    "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
+    "Run one scheduling cycle on a recorded snapshot, or all cycles of a flight recording again.",
     "bosket replay snapshot.zip",
     "bosket replay snapshot.zip --json --repeat 5 | jq .cpu_ms",
+    "bosket replay kubeconfig.recording                # all cycles of a flight recording",
+    "bosket replay kubeconfig.recording --at 03:00     # one of them",
+)
+_record = App(
+    name="record", help="Show a flight recording, and write its moments as snapshots.", sort_key=len(list(app))
+)
+app.command(_record)
+_add_command(
+    "bosket.cli.record:record_list",
+    "Show what a flight recording holds: its span, its size, and the cycles that decided something.",
+    "bosket record list --kubeconfig kubeconfig     # of: bosket up",
+    "bosket record list /var/lib/bosket/recording --since 12h",
+    to=_record,
+    name="list",
+)
+_add_command(
+    "bosket.cli.record:record_export",
+    "Write the cluster of a moment as a snapshot file, as KAI and bosket replay read it.",
+    "bosket record export --at 03:00 -o night.zip",
+    "bosket record export --from 02:00 --to 04:00 -o night/",
+    to=_record,
+    name="export",
+)
+_add_command(
+    "bosket.cli.diff:diff",
+    "Show what is different between two moments of a recording, or two snapshots: queues, nodes, jobs, use.",
+    "bosket diff 18:00 08:00                  # since yesterday evening",
+    "bosket diff monday.zip tuesday.zip --json | jq .jobs",
 )
 _add_command(
     "bosket.cli.topology:topology",
@@ -229,6 +257,12 @@ _add_command(
     "bosket migrate",
     "bosket migrate --json | jq '.items[] | select(.outlook == \"needs action\")'",
     "bosket migrate dump.yaml snapshot.zip",
+)
+_add_command(
+    "bosket.cli.eta:eta",
+    "Show when a job will start.",
+    "bosket eta train",
+    "bosket eta team-a/train --snapshot snapshot.zip --json | jq .p50",
 )
 _simulate = App(
     name="simulate",

@@ -70,7 +70,7 @@ def nodes(
     """
     flags, given = view or ViewFlags(), source or SourceFlags()
     if file is not None:
-        if given.snapshot is not None or given.kubeconfig is not None or given.context is not None:
+        if given.is_recorded or given.kubeconfig is not None or given.context is not None:
             raise UsageError("a snapshot file and --snapshot, --kubeconfig or --context were given: which of them?")
         given = replace(given, snapshot=file)
     show(given, flags, lambda at: _report(at, by), lambda report: _lines(report, flags, most, racks=racks), _document)

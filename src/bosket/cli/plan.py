@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from bosket.tools.expansion.submission import Submission
 
 
+#: Until pods that lost their nodes have come back and others have given way to them.
+CYCLES_AFTER_DRAIN: Final = 10
+
+
 def plan(
     *,
     file: Annotated[
@@ -31,7 +35,7 @@ def plan(
     add_nodes: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     delete: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     patch: Annotated[tuple[FilePath, ...], Parameter(negative=())] = (),
-    cycles: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
+    cycles: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1000))] = None,
     expect: str | None = None,
     json: Flag = False,
     source: SourceFlags | None = None,
@@ -59,7 +63,7 @@ def plan(
         Changes as a JSON document, as bosket explain --json offers them.
     cycles
         How many scheduling cycles are followed at most, in virtual time: victims leave, pods start, evicted ones come
-        back.
+        back. By default 1, and 10 where pods lose their nodes by --drain or --delete.
     expect
         The digest of an earlier plan: refuse if the cluster is no longer what that was made on.
     json
@@ -81,7 +85,12 @@ def plan(
     )
     submission = _submit(draft, file, opened.namespace)
     made = make_plan(
-        cluster, draft, subjects=submission.jobs, workloads=submission.workloads, drained=drained, cycles=cycles
+        cluster,
+        draft,
+        subjects=submission.jobs,
+        workloads=submission.workloads,
+        drained=drained,
+        cycles=cycles or (CYCLES_AFTER_DRAIN if draft.gone or draft.ending else 1),
     )
     if json:
         import msgspec

@@ -66,7 +66,7 @@ def top(
         flush_line(msgspec.json.encode(_frame(given)).decode())
         return
     console = stdout()
-    if once or given.snapshot is not None or not console.is_terminal:
+    if once or given.is_recorded or not console.is_terminal:
         print_lines(_all_lines(_frame(given)))
         return
     _watch(console, given, every)

@@ -102,8 +102,10 @@ def show_what_is_read(
     needs: Collection[str] = (),
 ) -> None:
     """The same of what `read` reads. `needs`: kinds of which at least some objects must be readable."""
-    if flags.watch and source_flags is not None and source_flags.snapshot is not None:
-        raise UsageError("--watch: a snapshot file doesn't change; leave one of --watch and --snapshot out")
+    if flags.watch and source_flags is not None and source_flags.is_recorded:
+        raise UsageError(
+            "--watch: a snapshot file or a moment doesn't change; leave --watch out, or --snapshot and --at"
+        )
     source = read(source_flags)
     _check_readable(source, needs)
     say_what_is_unknown(source)

@@ -184,4 +184,4 @@ def _with_memory(recorded: Recorded, memory: Memory) -> Recorded:
     state = recorded.state()
     state.restore(memory, now)
     held = tuple(sorted(state.own.pods_backing_off(now)))
-    return replace(recorded, commitments=state.own.commitments(now), held=held)
+    return replace(recorded, commitments=state.own.commitments(now), held=held, run_times=state.run_times.entries())

@@ -42,7 +42,7 @@ class KaiBackend(SchedulerBackend):
 
     def matches(self, scheduler_name: str) -> bool:
         del scheduler_name
-        return True  # whoever is nobody else's speaks KAI's language
+        return True  # the fallback: other backends are asked first
 
     def sync(self, gang: PodGang, cluster: Surroundings) -> Rendering:
         if not cluster.serves(PodGroup):

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
-from bosket.scheduler.framework.extension import ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState

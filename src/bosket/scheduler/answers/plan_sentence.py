@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from bosket.scheduler.answers.plan import Plan, Start, Wait
 
 
+#: The first of these that is true of one of its jobs is said of a workload.
+_WHEN: Final = {
+    "later": "later", "after-evictions": "after evictions", "after-deletions": "when what is deleted has ended",
+    "now": "at once",
+}  # fmt: skip
 #: So many workloads are named.
 _NAMED: Final = 3
 
@@ -70,7 +75,7 @@ def _becomes(
     pods = sum(len(each.pods) for each in started)
     gpus = sum(each.gpus for each in started)
     whens = {each.when for each in started}
-    when = "at once" if whens == {"now"} else "after evictions" if "after-evictions" in whens else "later"
+    when = next(text for each, text in _WHEN.items() if each in whens)
     with_gpus = f" with {gpus:g} GPU{'' if gpus == 1 else 's'}" if gpus else ""
     return f"starts {when}: {_count(pods, 'pod')}{with_gpus} on {_count(len(nodes), 'node')}"
 

@@ -23,6 +23,7 @@ from bosket.scheduler.model.pod_mix import NO_MIX, PodMix
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import QueueAmounts
+from bosket.scheduler.model.run_times import NO_RUN_TIMES, RunTimes
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.model.usage import NO_USAGE, Usage
@@ -88,6 +89,7 @@ class Snapshot:
     inventory: Inventory = NO_INVENTORY  #: devices, and claims on them
     node_pool: str = DEFAULT_NODE_POOL  #: the name of this scheduler's nodes in messages
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
+    run_times: RunTimes = NO_RUN_TIMES  #: how long jobs ran that have ended
     usage: Usage = NO_USAGE  #: what queues used in the past
     pod_mix: PodMix = NO_MIX  #: which pods with GPUs the cluster sees
     #: verdicts of pure functions, kept between snapshots

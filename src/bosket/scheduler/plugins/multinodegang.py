@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bosket.scheduler.framework.extension import GatheredVictims
+from bosket.scheduler.framework.eviction_extension import GatheredVictims
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import NOWHERE

@@ -49,6 +49,7 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         usage=state.usage,
         commitments=state.own.commitments(now),
         pod_mix=state.pod_mix(now),
+        run_times=state.run_times.entries(),
     )
 
 
@@ -86,7 +87,15 @@ def zipped(recorded: Recorded, discovery: dict[str, Any] | None = None) -> bytes
 def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[bytes]:
     parameters = {**msgspec.to_builtins(recorded.parameters), **_OTHER_PARAMETERS}
     time = format_micro_time(recorded.now) if recorded.now is not None else ""
-    own = OwnPart(__version__, time, recorded.held, recorded.usage, recorded.commitments, recorded.pod_mix)
+    own = OwnPart(
+        __version__,
+        time,
+        recorded.held,
+        recorded.usage,
+        recorded.commitments,
+        recorded.pod_mix,
+        recorded.run_times,
+    )
     yield b'{"bosket":' + msgspec.json.encode(own)
     yield b',"config":' + msgspec.json.encode(configuration_document(recorded.configuration))
     yield b',"schedulerParams":' + msgspec.json.encode(parameters)

@@ -15,7 +15,7 @@ import numpy as np
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
-from bosket.scheduler.framework.extension import ScenarioGenerator, ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job

@@ -23,9 +23,8 @@ from bosket.services.admission.config_map_name import Suffix, random_suffix
 from bosket.services.admission.options import PodRules
 from bosket.services.admission.plugins.deviceaccess import DeviceAccess
 from bosket.services.admission.plugins.gpusharing import GpuSharing
-from bosket.services.admission.plugins.hamicore import HamiCore
 from bosket.services.admission.plugins.membership import Membership, is_of_a_job
-from bosket.services.admission.plugins.runtimeenforcement import RuntimeEnforcement
+from bosket.services.admission.plugins.sharedgpucontainer import HamiCore, RuntimeEnforcement
 
 
 class PodPlugin(Protocol):

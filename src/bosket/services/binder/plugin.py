@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import msgspec
+
+from bosket.api import keys
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
@@ -75,3 +78,19 @@ class BindPlugin:
 
     async def rollback(self, attempt: Attempt) -> None:
         """Reverts what `pre_bind` did, as far as it came."""
+
+
+class ReceivedResource(BindPlugin):
+    """Writes annotations that KAI's components and the NUMA exporter read: the kind of resource that the pod was given,
+    and the NUMA zones that the scheduler expects."""
+
+    name = "receivedresource"
+    # MIG instances are extended resources: the kubelet hands them out, and there is nothing to prepare.
+    resource_types: ClassVar[frozenset[str]] = frozenset({"", "Regular", "MigInstance"})
+
+    async def pre_bind(self, attempt: Attempt) -> None:
+        spec = attempt.request.spec
+        if spec.receivedResourceType:
+            attempt.annotations[keys.RECEIVED_RESOURCE_TYPE_ANNOTATION] = spec.receivedResourceType
+        if spec.predictedNUMAZones:
+            attempt.annotations[keys.NUMA_PREDICTED_ANNOTATION] = msgspec.json.encode(spec.predictedNUMAZones).decode()

@@ -12,8 +12,7 @@ from bosket.services.binder.dynamic_resources import DynamicResources
 from bosket.services.binder.gpu_sharing import GpuSharing
 from bosket.services.binder.hami_core import HamiCore
 from bosket.services.binder.options import Options
-from bosket.services.binder.plugin import BindPlugin
-from bosket.services.binder.received_resource import ReceivedResource
+from bosket.services.binder.plugin import BindPlugin, ReceivedResource
 from bosket.services.binder.volume_binding import VolumeBinding
 
 Arguments = Mapping[str, str]

@@ -7,7 +7,8 @@ continues. One pod is handled by one worker at a time, and the API server itself
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
@@ -18,12 +19,47 @@ from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.service import Environment, Service
 from bosket.services.binder.bind import BindExecutor
 from bosket.services.binder.charge_keeper import ChargeKeeper
-from bosket.services.binder.node_slots import NodeSlots
 from bosket.services.binder.options import Options
 from bosket.services.binder.plugin import BindPlugin
 from bosket.services.binder.plugin_table import make_plugins
 from bosket.services.binder.report import Reporter
 from bosket.services.binder.verdict import PutOff, attempts_left, is_done, pause_seconds
+
+
+class NodeSlots:
+    """How many binds to one node may be under way at once; with a limit of 0 there are as many as anybody wants.
+
+    A request that finds its node busy gives its worker back, and comes again when a slot is free: a slow node holds up
+    nobody else.
+    """
+
+    def __init__(self, limit: int, come_again: Callable[[ObjectKey], None]) -> None:
+        self._limit = limit
+        self._come_again = come_again
+        self._taken: Counter[str] = Counter()
+        self._turned_away: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+
+    def take(self, node: str, request: ObjectKey) -> bool:
+        """Whether there is a slot for the request; if not, it is called when there is."""
+        if self._limit and self._taken[node] >= self._limit:
+            self._turned_away[node][request] = None
+            return False
+        self._taken[node] += 1
+        return True
+
+    def give_back(self, node: str) -> None:
+        """A bind is over; the one that was turned away first comes again."""
+        self._taken[node] -= 1
+        if not self._taken[node]:
+            del self._taken[node]
+        waiting = self._turned_away.get(node)
+        if waiting:
+            first = next(iter(waiting))
+            del waiting[first]
+            self._come_again(first)
+        if not waiting:
+            self._turned_away.pop(node, None)
+
 
 NAME = "binder"
 

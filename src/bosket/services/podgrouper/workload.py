@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
@@ -18,6 +18,15 @@ from bosket.services.podgrouper.kind_default import KindDefaults
 from bosket.services.podgrouper.options import Options
 from bosket.services.podgrouper.owner import GroupVersionKind, Owner
 from bosket.services.podgrouper.program import Answers, Programs
+
+# Labels by which groupers look up pods; the service keeps an index of its informer for each.
+#: On all pods of one of Kubeflow's training jobs: the job's name.
+TRAINING_JOB_LABEL: Final = "training.kubeflow.org/job-name"
+#: On all pods of a Knative service: the revision that they run.
+KNATIVE_REVISION_LABEL: Final = "serving.knative.dev/revision"
+
+#: All labels with an index.
+POD_LABELS: Final = (TRAINING_JOB_LABEL, KNATIVE_REVISION_LABEL)
 
 
 class Cluster(Protocol):
@@ -32,7 +41,7 @@ class Cluster(Protocol):
     def kind_defaults(self) -> KindDefaults: ...
 
     def pods_labelled(self, namespace: str, label: str, value: str) -> Iterable[Pod]:
-        """Pods by one of the labels in `bosket.services.podgrouper.index_labels.POD_LABELS`."""
+        """Pods by one of the labels in `POD_LABELS`."""
 
     def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
         """Groups that have an object's uid in their names."""

@@ -1,4 +1,4 @@
-"""What makes it useless to look for a node: claims and classes that aren't there or can't be used, and full ones."""
+"""ClaimFitness: pods that fit no node because of missing, invalid or full claims and classes."""
 
 from __future__ import annotations
 

@@ -85,13 +85,17 @@ class Decided(NamedTuple):
     error: str
 
 
+#: What is handed over: a keyframe, a cycle with its changes, or an outcome.
+Item = Recorded | tuple[Cycle, Sequence[Change]] | Decided
+
+
 class FlightWriter:
     """Writes one process's recording into a folder."""
 
     def __init__(self, folder: Path, bounds: Bounds, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.folder, self._bounds, self._monotonic = folder, bounds, monotonic
         self._run, self._files = secrets.token_hex(4), 0
-        self._queue: queue.SimpleQueue[Recorded | tuple[Cycle, Sequence[Change]] | Decided | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item | threading.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._file: BinaryIO | None = None
         self._size = self._size_at_first = 0  # of the file, and of its keyframe
@@ -104,8 +108,8 @@ class FlightWriter:
 
     # Called by the scheduler
 
-    def put(self, item: Recorded | tuple[Cycle, Sequence[Change]] | Decided) -> None:
-        """Hands a keyframe, a cycle with its changes, or an outcome over."""
+    def put(self, item: Item) -> None:
+        """Hands something over to be written."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._work, name="flight-recorder", daemon=True)
             self._thread.start()
@@ -113,6 +117,13 @@ class FlightWriter:
             self.needs_keyframe = True  # what isn't handed over would be missing
             return
         self._queue.put(item)
+
+    def flush(self) -> None:
+        """Waits until everything that was handed over is written."""
+        if self._thread is not None and self._thread.is_alive():
+            done = threading.Event()
+            self._queue.put(done)
+            done.wait(_CLOSE_SECONDS)
 
     def close(self) -> None:
         """Writes what was handed over, and ends."""
@@ -132,6 +143,9 @@ class FlightWriter:
                 continue
             if item is None:
                 break
+            if isinstance(item, threading.Event):
+                item.set()
+                continue
             try:
                 self._write_item(item)
             except OSError as error:
@@ -139,7 +153,7 @@ class FlightWriter:
             self._sync(at_once=False)
         self._end_file()
 
-    def _write_item(self, item: Recorded | tuple[Cycle, Sequence[Change]] | Decided) -> None:
+    def _write_item(self, item: Item) -> None:
         if isinstance(item, Recorded):
             self._begin_file(item)
         elif self._file is None:
