@@ -45,7 +45,7 @@ _GROUPS: Final = {
     ),
     "Try things out": ("demo", "up", "repair", "example", "simulate"),
     "Install and run": ("run", "crds", "manifests", "doctor", "migrate"),
-    "Record and replay": ("snapshot", "replay", "profile"),
+    "Record and replay": ("snapshot", "record", "replay", "diff", "profile"),
     "This program": ("completion", "version", "--help", "--version"),
 }  # fmt: skip
 
@@ -158,7 +158,10 @@ _add_command(
     "bosket replay kubeconfig.recording --at 03:00     # one of them",
 )
 _record = App(
-    name="record", help="Show a flight recording, and write its moments as snapshots.", sort_key=len(list(app))
+    name="record",
+    help="Show a flight recording, and write its moments as snapshots.",
+    group=_place("record")[0],
+    sort_key=_place("record")[1],
 )
 app.command(_record)
 _add_command(
