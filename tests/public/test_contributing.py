@@ -1,4 +1,4 @@
-"""What CONTRIBUTING says is so: the files that it names are there, its Python runs, and its targets are the Makefile's."""
+"""What CONTRIBUTING says is so: the files that it names are there, its Python runs, its targets are those of make."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from bosket.testing.cluster import NOW, placements, state_of
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 #: A path may leave out what is clear from the sentence.
-BELOW = ("", "src/bosket", "src/bosket/scheduler", "src/bosket/services", "tests/diagnosis", "tests/scheduler")
+BELOW = (
+    "",
+    "benchmarks",
+    "src/bosket",
+    "src/bosket/scheduler",
+    "src/bosket/services",
+    "tests/diagnosis",
+    "tests/scheduler",
+)
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"[\w./-]*\w\.(?:py|md|json|txt|toml)\b", TEXT))))
