@@ -28,8 +28,9 @@ from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import connect, load
 from bosket.kube.transport import Request
 from bosket.testing.build import job, queue
+from bosket.testing.cluster import NOW
 from bosket.tools.live_cluster import LiveClusterError, read_cluster
-from tests.cli.everyday import NOW, as_terminal
+from tests.cli.everyday import as_terminal
 
 RULES = (
     PolicyRule(

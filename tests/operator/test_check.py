@@ -1,4 +1,4 @@
-"""What can't be followed is told by field."""
+"""Invalid settings are reported by field."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _ask(source: Source, job: str, seconds: float | None, *, is_known: bool) -> 
     from bosket.scheduler.answers.explain import UnknownJob, explain, explain_as_written, find_job
 
     try:
-        key = find_job(source.cluster, _key(job, source.namespace))
+        key = find_job(source.cluster, key_of(job, source.namespace))
         if not is_known:
             return explain_as_written(source.cluster, key)
         return explain(source.cluster, key, seconds=seconds)
@@ -97,7 +97,8 @@ def _ask(source: Source, job: str, seconds: float | None, *, is_known: bool) -> 
         raise CommandError(str(error)) from error
 
 
-def _key(text: str, namespace: str) -> ObjectKey:
+def key_of(text: str, namespace: str) -> ObjectKey:
+    """The key that `[NAMESPACE/]NAME` means."""
     from bosket.api.object import ObjectKey
 
     given, slash, name = text.rpartition("/")

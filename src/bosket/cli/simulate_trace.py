@@ -40,6 +40,7 @@ def trace(
     policy: Literal["greedy", "backfill", "fifo"] = "greedy",
     backfill: _Names = (),
     limits: str | None = None,
+    eta: Annotated[int, Parameter(validator=Number(gte=0))] = 100,
     chart: OptionalFilePath = None,
     json: Flag = False,
 ) -> None:
@@ -75,6 +76,8 @@ def trace(
     limits
         The run times that users declare: exact, or the most by which they are overestimated (3: each is the duration
         times a random number between 1 and 3). By default nobody declares any.
+    eta
+        For how many jobs at most, evenly among all, the start is estimated when they arrive and have to wait.
     chart
         Draw waits, use and shares into this SVG file.
     json
@@ -101,7 +104,7 @@ def trace(
     configuration = _configuration(policy, backfill)
     shape = ClusterShape(gpus, gpus_per_node, rack_size, _quotas(quota, jobs))
     began = time.process_time()
-    outcome = replay(jobs, shape, configuration, _progress(len(jobs)))
+    outcome = replay(jobs, shape, configuration, _progress(len(jobs)), estimates=eta)
     found = figures(outcome, policy=policy, gpus=gpus, cpu_seconds=time.process_time() - began)
     if chart is not None:
         _draw(outcome, chart, f"{len(jobs)} jobs on {gpus} GPUs, {policy}", gpus)
@@ -210,6 +213,12 @@ def _print(found: Figures, gpus: int) -> None:
     )
     if found.policy == "backfill":
         stdout().print(f"{found.delayed_reservations} jobs started later than was once reserved for them.")
+    if found.eta.asked:
+        stdout().print(
+            f"{found.eta.coverage80:.0%} of {found.eta.asked} start estimates held (80 % were to); "
+            f"half were wrong by less than {_hours(found.eta.median_abs_error_hours)} hours, "
+            f"where half of the jobs waited less than {_hours(found.eta.median_wait_hours)}."
+        )
     if found.never_started:
         stdout().print(f"{found.never_started} jobs never started: the cluster is too small for them.")
 

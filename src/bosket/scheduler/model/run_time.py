@@ -40,16 +40,3 @@ def _started(task: Task) -> float | None:
         return parse_time(text) if text else None
     except InvalidTime:
         return None
-
-
-def expected_end(job: Job, now: float) -> float | None:
-    """Until when the job holds its nodes if it starts at `now`, or has started before; None: nobody knows.
-
-    A job that runs for longer than declared is expected to go on for as long as it is over its time, at least a minute.
-    """
-    declared = declared_seconds(job)
-    if declared is None:
-        return None
-    since = running_since(job)
-    end = (now if since is None else since) + declared
-    return end if end > now or since is None else now + max(60.0, now - end)

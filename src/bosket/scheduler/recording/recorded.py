@@ -30,6 +30,7 @@ from bosket.scheduler.configuration.configuration import Configuration, Configur
 from bosket.scheduler.configuration.file import configuration_from
 from bosket.scheduler.configuration.settings import Settings
 from bosket.scheduler.model.pod_mix import PodMix
+from bosket.scheduler.model.run_times import EndedJob
 from bosket.scheduler.model.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.recording.object_lists import LISTS
@@ -135,6 +136,7 @@ class Recorded:
     usage: Usage = NO_USAGE  #: what queues had used in the past; KAI doesn't say
     commitments: Commitments = field(default_factory=Commitments)
     pod_mix: PodMix | None = None  #: which pods had been seen; where nobody says so, those that are recorded
+    run_times: tuple[EndedJob, ...] = ()  #: how long jobs ran that had ended, the oldest first
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
@@ -155,6 +157,7 @@ class Recorded:
             state.own.back_off(pod, uids.get(pod, ""), self.now or 0.0)
         state.put_usage(self.usage)
         state.own.commit(self.commitments, self.now or 0.0)
+        state.run_times.put(self.run_times)
         if self.pod_mix is not None:
             state.put_pod_mix(self.pod_mix, self.now or 0.0)
         return state
@@ -173,6 +176,7 @@ class OwnPart(msgspec.Struct, frozen=True):
     usage: Usage = NO_USAGE
     commitments: Commitments = Commitments()
     pod_mix: PodMix | None = None
+    run_times: tuple[EndedJob, ...] = ()
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
@@ -230,7 +234,16 @@ def _read(data: bytes, source: str) -> Recorded:
         objects["queues"] = tuple(map(_as_kai_reads, objects["queues"]))
     followed = replace(configuration, settings=parameters.settings())
     return Recorded(
-        followed, parameters, objects, now, own.held, tuple(unreadable), own.usage, own.commitments, own.pod_mix
+        followed,
+        parameters,
+        objects,
+        now,
+        own.held,
+        tuple(unreadable),
+        own.usage,
+        own.commitments,
+        own.pod_mix,
+        own.run_times,
     )
 
 

@@ -1,8 +1,8 @@
-"""Writing a snapshot file: what the running scheduler knows, in KAI's form, for `recorded` and KAI's tools to read.
+"""Writes a snapshot file in KAI's form, for `recorded` and KAI's tools.
 
-`take` is called on the event loop and is quick, so that everything in it is of one moment; the objects are frozen, so
-that `zipped` can work in a thread while the scheduler goes on. It encodes them one by one, because a thread that
-encodes ten thousand pods in one call would stop all others meanwhile.
+`take` runs on the event loop and is fast, so that everything is of one moment; the objects are frozen, so `zipped` can
+run in a thread while the scheduler goes on. It encodes objects one by one, because a single call that encodes ten
+thousand pods would hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         usage=state.usage,
         commitments=state.own.commitments(now),
         pod_mix=state.pod_mix(now),
+        run_times=state.run_times.entries(),
     )
 
 
@@ -86,7 +87,15 @@ def zipped(recorded: Recorded, discovery: dict[str, Any] | None = None) -> bytes
 def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[bytes]:
     parameters = {**msgspec.to_builtins(recorded.parameters), **_OTHER_PARAMETERS}
     time = format_micro_time(recorded.now) if recorded.now is not None else ""
-    own = OwnPart(__version__, time, recorded.held, recorded.usage, recorded.commitments, recorded.pod_mix)
+    own = OwnPart(
+        __version__,
+        time,
+        recorded.held,
+        recorded.usage,
+        recorded.commitments,
+        recorded.pod_mix,
+        recorded.run_times,
+    )
     yield b'{"bosket":' + msgspec.json.encode(own)
     yield b',"config":' + msgspec.json.encode(configuration_document(recorded.configuration))
     yield b',"schedulerParams":' + msgspec.json.encode(parameters)

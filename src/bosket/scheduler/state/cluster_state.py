@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Topology
 from bosket.api.kai import Queue as QueueObject
@@ -46,6 +48,7 @@ from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.own_decisions import OwnDecisions
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.queue_objects import QueueObjects
+from bosket.scheduler.state.run_times import RunTimeHistory
 from bosket.scheduler.state.situation import Situation
 from bosket.scheduler.state.tasks import Tasks
 from bosket.scheduler.state.topologies import Topologies
@@ -94,6 +97,7 @@ class ClusterState:
             enabled=options.access_control,
         )
         self._usage = NO_USAGE
+        self.run_times = RunTimeHistory()
         # No references back to this object: without reference cycles a dropped state is freed at once, although the
         # garbage collector is kept off.
         after = Invalidation(dirty, self._preemptions, self._zones, self._tasks.pods)
@@ -144,11 +148,13 @@ class ClusterState:
 
     def memory(self, now: float) -> Memory:
         """What the next process must know of earlier decisions."""
-        return self.own.memory(now, self._situation.digest)
+        memory = self.own.memory(now, self._situation.digest)
+        return msgspec.structs.replace(memory, run_times=self.run_times.entries())
 
     def restore(self, memory: Memory, now: float) -> tuple[Eviction, ...]:
         """Restores the memory of an earlier process, once all objects are in; returns its evictions that are still to
         be carried out."""
+        self.run_times.restore(memory.run_times)
         self.own.restore(memory, now, self._situation.digest)
         return self.own.unfinished(memory, self.snapshot(now))
 
@@ -265,6 +271,9 @@ class ClusterState:
         for node in self._devices.renew():
             self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         jobs.renew()
+        for ended in jobs.ended:
+            self.run_times.ended(ended, now)
+        jobs.ended.clear()
         backing_off, disruptions = tasks.jobs_backing_off(now), tasks.evictions.disruptions(now)
         nominations, preempted_by, passed_over = own.nominations(now), own.preempted_by(now), own.passed_over(now)
         reservations = own.reservations()
@@ -313,6 +322,7 @@ class ClusterState:
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
             usage=self._usage,
+            run_times=self.run_times.freeze(),
             pod_mix=tasks.mixes.mix(now),
             memory=self._memory,
         )

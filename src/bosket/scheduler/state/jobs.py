@@ -52,6 +52,7 @@ class Jobs:
         self.uses = QueueUses()
         self.unread: set[ObjectKey] = set()  #: groups from which no job can be built
         self._unsettled: set[ObjectKey] = set()
+        self.ended: list[Job] = []  #: as they last were, since somebody cleared the list
         self._stale: set[ObjectKey] = set()
 
     # What is seen
@@ -137,6 +138,8 @@ class Jobs:
                 what = f"{type(error).__name__}: {error}"
                 self._report(f"PodGroup {key} is left out, because the scheduler fails with it: {what}")
             self.uses.replace(key, before, job)
+            if before is not None and before.is_active and (job is None or _has_ended(job)):
+                self.ended.append(before)
             if job is None:
                 known.drop(key)
                 continue
@@ -169,6 +172,11 @@ class Jobs:
                 (p for p in self.priorities.values() if p.globalDefault), key=lambda p: p.metadata.name, default=None
             )
         return found.value if found is not None else DEFAULT_WORK_PRIORITY
+
+
+def _has_ended(job: Job) -> bool:
+    """Whether nothing of the job runs or will run: an evicted one waits again."""
+    return not job.is_active and not job.has_waiting
 
 
 def _in_order(keys: Iterable[ObjectKey]) -> list[ObjectKey]:

@@ -137,6 +137,10 @@ class OwnDecisions:
         self._reservations = standing(self._reservations, self._jobs.known)
         return self._reservations
 
+    def hold(self, reservations: tuple[Reservation, ...]) -> None:
+        """Holds these nodes, and no others."""
+        self._reservations = reservations
+
     def preempted_by(self, now: float) -> PreemptedBy:
         """Job → jobs that preempted it in recent cycles; the same object while nothing changed."""
         return self._preemptions.preempted_by(now)

@@ -1,4 +1,4 @@
-"""What is wrong with a Config or a shard, by field. What is wrong isn't deployed: what there is stays as it is."""
+"""Checks of a Config and a shard, by field. An invalid one isn't deployed: existing objects stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SchedulingShard deploys: a scheduler for its part of the cluster, its settings, and a way to its leader."""
+"""The objects that a SchedulingShard deploys: a scheduler for its nodes, its configuration, a Service to its leader."""
 
 from __future__ import annotations
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.estimates import Estimates
 from bosket.scheduler.model.resource import GPU
-from bosket.scheduler.model.run_time import expected_end
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass, Task
+
+#: Without a declared run time: a job is expected to end when this part of its like has ended.
+RUNNING_PART: Final = 0.6
+#: And it passes a gang with a reservation only if this part of its like would end in time.
+PASSING_PART: Final = 0.9
 
 Amounts2D = NDArray[np.float64]  #: (resource, node), in the node table's units
 
@@ -38,10 +42,9 @@ class Hold(NamedTuple):
 class Forecast:
     """What will be free on each node, at any time. Made of the snapshot when a session opens."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, estimates: Estimates) -> None:
+        self._session, self.estimates = session, estimates
         self._now = session.snapshot.now
-        self._ends: dict[ObjectKey, float] = {}
         releases = sorted(self._releases())
         nodes = session.snapshot.nodes
         self._base: Amounts2D = nodes.idle + nodes.releasing
@@ -101,13 +104,7 @@ class Forecast:
 
     def _end(self, task: Task) -> float:
         job = self._session.snapshot.jobs.get(task.group) if task.group else None
-        if job is None:
-            return math.inf
-        end = self._ends.get(job.key)
-        if end is None:
-            known = expected_end(job, self._now)
-            end = self._ends[job.key] = math.inf if known is None else known
-        return end
+        return math.inf if job is None else self.estimates.end(job, RUNNING_PART)
 
 
 def needs_of(pod_class: PodClass) -> tuple[tuple[int, float], ...]:

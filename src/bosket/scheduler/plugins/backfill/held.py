@@ -13,12 +13,12 @@ from bosket.api.time import format_time
 from bosket.scheduler.framework.extension import HeldNodes, PlacementListener
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.estimates import Estimates
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.reservation import HeldNode, Reservation
-from bosket.scheduler.model.run_time import expected_end
 from bosket.scheduler.model.task import PodClass, Task
-from bosket.scheduler.plugins.backfill.forecast import Amounts2D, Forecast, Hold, needs_of, rooms
+from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, Hold, needs_of, rooms
 from bosket.scheduler.plugins.backfill.planning import Plan, Planner, hold_of
 
 
@@ -48,6 +48,8 @@ class HeldForLargeGangs(PlacementListener):
     def __init__(self, session: Session, terms: Terms) -> None:
         self._session, self._terms = session, terms
         self._now = session.snapshot.now
+        snapshot = session.snapshot
+        self._estimates = Estimates(snapshot.run_times, snapshot.jobs, snapshot.now)
         self._held: list[_Held] = []
         self._ends: dict[ObjectKey, float] = {}
         self._masks: dict[Hashable, tuple[int, Mask]] = {}
@@ -59,7 +61,7 @@ class HeldForLargeGangs(PlacementListener):
         gangs = list(self._gangs())
         if not gangs:
             return ()
-        forecast = Forecast(self._session)
+        forecast = Forecast(self._session, self._estimates)
         planner, holds = Planner(self._session, forecast), list[Hold]()
         before = {each.job: each for each in self._session.snapshot.reservations}
         made: list[tuple[JobState, Reservation, Hold]] = []
@@ -70,7 +72,7 @@ class HeldForLargeGangs(PlacementListener):
                 plan = kept
             if plan is None:
                 continue
-            hold = hold_of(state, plan)
+            hold = hold_of(state, plan, self._estimates)
             holds.append(hold)
             made.append((state, self._reservation(state, plan, before.get(state.job.key)), hold))
         for number, (state, reservation, hold) in enumerate(made):
@@ -176,8 +178,7 @@ class HeldForLargeGangs(PlacementListener):
         end = self._ends.get(key)
         if end is None:
             job = self._session.snapshot.jobs.get(key)
-            known = expected_end(job, self._now) if job is not None else None
-            end = self._ends[key] = math.inf if known is None else known
+            end = self._ends[key] = math.inf if job is None else self._estimates.end(job, PASSING_PART)
         return end
 
     # Who gets a reservation

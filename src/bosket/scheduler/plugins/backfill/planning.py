@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.estimates import Estimates
 from bosket.scheduler.model.job import PodSet, SubGroupSet, TopologyConstraint
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU
-from bosket.scheduler.model.run_time import expected_end
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.plugins.backfill.forecast import Amounts2D, Forecast, Hold, needs_of, rooms
+from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, Hold, needs_of, rooms
 
 
 class Plan(NamedTuple):
@@ -114,11 +114,12 @@ class Planner:
         return True
 
 
-def hold_of(job: JobState, plan: Plan) -> Hold:
+def hold_of(job: JobState, plan: Plan, estimates: Estimates) -> Hold:
     """What a plan keeps on nodes, and until when."""
     rows = np.flatnonzero(plan.taken.any(axis=0))
-    end = expected_end(job.job, plan.start)
-    return Hold(plan.start, math.inf if end is None else end, rows, plan.taken[:, rows])
+    estimate = estimates.of(job.job)
+    seconds = estimate.most_seconds if estimate.most_seconds < math.inf else estimate.seconds(PASSING_PART)
+    return Hold(plan.start, math.inf if seconds is None else plan.start + seconds, rows, plan.taken[:, rows])
 
 
 def _is_in(job: JobState, task: Task, part: PodSet | SubGroupSet) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.nomination import Nomination
 from bosket.scheduler.model.reservation import Reservation
+from bosket.scheduler.model.run_times import EndedJob
 
 #: The version of the format; a memory of another version is not read.
 VERSION: Final = 1
@@ -74,6 +75,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = VERSION
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")  #: the oldest first
     reservations: tuple[Reservation, ...] = ()
+    run_times: tuple[EndedJob, ...] = ()  #: of jobs that have ended, the oldest first
     evictions: tuple[KeptEviction, ...] = ()
     refusals: tuple[KeptBackoff, ...] = ()  #: of evictions
     backoffs: tuple[KeptBackoff, ...] = msgspec.field(default=(), name="holds")  #: of pods whose binding failed
@@ -122,9 +124,11 @@ def decode(encoded: bytes) -> Memory:
 
 
 def _ever_smaller(memory: Memory) -> Iterator[Memory]:
-    """First without back-offs, then without preemptions, then with half as many nominations each time; the oldest
-    stay, because they are served first. An eviction is dropped with its nomination: a nomination without its eviction
-    would be taken for one whose victim stays."""
+    """First without run times, then without back-offs, then without preemptions, then with half as many nominations
+    each time; the oldest stay, because they are served first. An eviction is dropped with its nomination: a nomination
+    without its eviction would be taken for one whose victim stays."""
+    yield memory
+    memory = msgspec.structs.replace(memory, run_times=())
     yield memory
     memory = msgspec.structs.replace(memory, refusals=(), backoffs=())
     yield memory
@@ -142,7 +146,7 @@ class Commitments(msgspec.Struct, frozen=True):
     """Own decisions that the cluster may not show yet."""
 
     evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
-    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
+    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, with what refused it
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
     #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
     preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")

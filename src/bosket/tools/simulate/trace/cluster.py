@@ -13,7 +13,7 @@ from bosket.api.kai import PodGroup, PodGroupSpec, QueueResource, QueueResources
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai.podgroup import TopologyConstraint
 from bosket.api.kai.topology import TopologyLevel, TopologySpec
-from bosket.api.keys import POD_GROUP_ANNOTATION, RUN_TIME_LIMIT_ANNOTATION, SCHEDULER_NAME
+from bosket.api.keys import POD_GROUP_ANNOTATION, RUN_TIME_LIMIT_ANNOTATION, SCHEDULER_NAME, USER_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.api.quantity import Quantity
 from bosket.api.time import format_duration, format_micro_time, format_time
@@ -75,7 +75,8 @@ class ClusterShape:
             constraint = TopologyConstraint(topology=_TOPOLOGY, requiredTopologyLevel=_RACK_LABEL)
             spec = msgspec.structs.replace(spec, topologyConstraint=constraint)
         limit = {} if job.limit_seconds is None else {RUN_TIME_LIMIT_ANNOTATION: format_duration(job.limit_seconds)}
-        group = PodGroup(metadata=_metadata(job.name, job.arrival, limit), spec=spec)
+        metadata = msgspec.structs.replace(_metadata(job.name, job.arrival, limit), labels={USER_LABEL: job.cluster})
+        group = PodGroup(metadata=metadata, spec=spec)
         annotations = {POD_GROUP_ANNOTATION: job.name}
         pods = [
             Pod(metadata=_metadata(f"{job.name}-{member}", job.arrival, annotations), spec=_pod_spec(size))

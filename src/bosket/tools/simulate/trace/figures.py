@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Final
 
 import msgspec
@@ -30,6 +30,16 @@ class Waits(msgspec.Struct, frozen=True):
     p95: float | None
 
 
+class EtaFigures(msgspec.Struct, frozen=True):
+    """How good start estimates were; null where none was resolved."""
+
+    asked: int  #: estimates that were made, and whose jobs have started
+    coverage80: float | None  #: part of them whose 80 % interval held
+    median_abs_error_hours: float | None
+    median_wait_hours: float | None  #: of the jobs that were asked about
+    unknown: int  #: jobs of which no estimate could be made
+
+
 class Figures(msgspec.Struct, frozen=True):
     """What came of a trace under one policy."""
 
@@ -38,6 +48,7 @@ class Figures(msgspec.Struct, frozen=True):
     makespan_hours: float
     use: float  #: part of all GPU hours, until the last job ended, in which a GPU was held
     wait_hours: dict[str, Waits]
+    eta: EtaFigures
     delayed_reservations: int  #: jobs that started later than was reserved for them
     never_started: int
     decisions: int
@@ -60,10 +71,24 @@ def figures(outcome: Outcome, *, policy: str, gpus: int, cpu_seconds: float) -> 
         makespan_hours=round(makespan / HOUR, 2),
         use=round(held / (gpus * makespan), 4) if makespan else 0.0,
         wait_hours=waits,
+        eta=_eta(outcome),
         delayed_reservations=outcome.delayed_reservations,
         never_started=len(outcome.never_started),
         decisions=outcome.decisions,
         cpu_s=round(cpu_seconds, 1),
+    )
+
+
+def _eta(outcome: Outcome) -> EtaFigures:
+    asked = outcome.asked
+    if not asked:
+        return EtaFigures(0, None, None, None, outcome.unknown_starts)
+    return EtaFigures(
+        len(asked),
+        round(fmean(each.told.covers(each.waited_seconds) for each in asked), 3),
+        round(median(abs(each.told.middle - each.waited_seconds) for each in asked) / HOUR, 2),
+        round(median(each.waited_seconds for each in asked) / HOUR, 2),
+        outcome.unknown_starts,
     )
 
 

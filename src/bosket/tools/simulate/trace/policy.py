@@ -8,13 +8,12 @@ fifo      strict order: as long as the oldest job of a queue waits, nobody behin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Literal
 
 from bosket.scheduler.actions.allocate import ALLOCATE
 from bosket.scheduler.configuration.configuration import DEFAULT_PLUGINS, Configuration, PluginChoice
 
 Policy = Literal["greedy", "backfill", "fifo"]
-POLICIES: Final[tuple[str, ...]] = get_args(Policy)
 
 
 def configuration_of(policy: Policy, backfill: Mapping[str, str] | None = None) -> Configuration:

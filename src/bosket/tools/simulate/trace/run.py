@@ -11,9 +11,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
+from bosket.scheduler.answers.conformal import Calibration, Interval, Resolved
+from bosket.scheduler.answers.eta import Effort, estimate_start
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Bind, Decisions
@@ -21,6 +24,11 @@ from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.tools.simulate.document import InvalidDocument
 from bosket.tools.simulate.trace.cluster import ClusterShape, running
 from bosket.tools.simulate.trace.job import TraceJob
+
+#: A trace asks about hundreds of jobs.
+_EFFORT: Final = Effort(simulations=5, most_decides=1500)
+#: On the average of all chosen jobs, also of those that start at once; where it is exceeded, jobs are left out.
+_DECIDES_PER_QUESTION: Final = 600
 
 Progress = Callable[[int], None]  #: is told how many jobs have ended
 
@@ -42,6 +50,15 @@ class Run:
         return self.started + self.job.duration_seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was said of a job's wait when it had arrived and couldn't start at once."""
+
+    job: str
+    told: Interval
+    waited_seconds: float
+
+
 @dataclass(slots=True)
 class Outcome:
     """What came of a trace."""
@@ -51,6 +68,9 @@ class Outcome:
     decisions: int = 0  #: how often the scheduler decided
     #: by name of the job: the earliest start that was ever reserved for it
     reserved: dict[str, float] = field(default_factory=dict)
+
+    asked: list[Asked] = field(default_factory=list)  #: start estimates, in the order in which the jobs started
+    unknown_starts: int = 0  #: jobs of which no estimate could be made
 
     @property
     def delayed_reservations(self) -> int:
@@ -63,15 +83,24 @@ def replay(
     shape: ClusterShape,
     configuration: Configuration,
     progress: Progress = lambda _: None,
+    *,
+    estimates: int = 0,
 ) -> Outcome:
-    """Runs all jobs, which are in order of arrival; those that can never start are left over."""
-    return _Replay(jobs, shape, configuration).run(progress)
+    """Runs all jobs, which are in order of arrival; those that can never start are left over.
+
+    `estimates`: so many jobs at most, evenly among all, are asked about when they have arrived and wait.
+    """
+    every = max(1, math.ceil(len(jobs) / estimates)) if estimates else 0
+    return _Replay(jobs, shape, configuration, every).run(progress)
 
 
 class _Replay:
     """The cluster between two events."""
 
-    def __init__(self, jobs: Sequence[TraceJob], shape: ClusterShape, configuration: Configuration) -> None:
+    def __init__(self, jobs: Sequence[TraceJob], shape: ClusterShape, configuration: Configuration, every: int) -> None:
+        self._every, self._seen, self._spent = every, 0, 0
+        self._calibration = Calibration()
+        self._simulated: dict[str, tuple[Interval, Interval]] = {}  # of jobs that wait: as simulated, and as told
         self._jobs, self._shape, self._configuration = jobs, shape, configuration
         self._state = ClusterState(report=_refuse)
         self._outcome = Outcome()
@@ -96,6 +125,10 @@ class _Replay:
                 while self._decide(now):
                     if not self._configuration.queue_depth:
                         break  # all jobs had their turn
+            for job in arrivals:
+                self._seen += 1
+                if self._every and self._seen % self._every == 0 and job.name in self._waiting:
+                    self._ask(job, now)
             progress(ended)
         self._outcome.never_started = [job for job, _, _ in self._waiting.values()]
         return self._outcome
@@ -143,6 +176,24 @@ class _Replay:
             reserved[each.job.name] = min(each.start, reserved.get(each.job.name, math.inf))
         return self._start(decisions, now)
 
+    def _ask(self, job: TraceJob, now: float) -> None:
+        """Estimates when the job starts, from what is known by now; not where earlier questions took too long."""
+        if self._spent > _DECIDES_PER_QUESTION * self._seen / self._every + _EFFORT.most_decides:
+            return
+        key = self._waiting[job.name][1].key
+        estimate = estimate_start(self._state, self._configuration, now, key, _EFFORT)
+        self._spent += estimate.decides
+        if estimate.wait is None:
+            self._outcome.unknown_starts += 1
+        else:
+            self._simulated[job.name] = estimate.wait, self._calibration.corrected(estimate.wait)
+
+    def _resolve(self, run: Run) -> None:
+        simulated = self._simulated.pop(run.job.name, None)
+        if simulated is not None:
+            self._calibration.resolve(Resolved(*simulated, run.wait_seconds))
+            self._outcome.asked.append(Asked(run.job.name, simulated[1], run.wait_seconds))
+
     def _start(self, decisions: Decisions, now: float) -> bool:
         bound: dict[str, dict[str, str]] = {}
         for operation in decisions.operations:
@@ -156,6 +207,7 @@ class _Replay:
             self._running[name] = group, started
             run = Run(job, now, tuple(sorted(set(nodes.values()))))
             self._outcome.runs.append(run)
+            self._resolve(run)
             heapq.heappush(self._ends, (run.ended, next(self._number), name))
         return bool(bound)
 
