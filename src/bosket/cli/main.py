@@ -45,7 +45,7 @@ _GROUPS: Final = {
     ),
     "Try things out": ("demo", "up", "repair", "example", "simulate"),
     "Install and run": ("run", "crds", "manifests", "doctor", "migrate"),
-    "Record and replay": ("snapshot", "replay", "profile"),
+    "Record and replay": ("snapshot", "record", "replay", "diff", "profile"),
     "This program": ("completion", "version", "--help", "--version"),
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ def _place(name: str) -> tuple[Group, int]:
     for title, names in _GROUPS.items():
         if name in names:
             return _group(title), names.index(name)
-    return _group("Commands"), 0
+    return _group("More"), 0
 
 
 @cache
@@ -158,7 +158,10 @@ _add_command(
     "bosket replay kubeconfig.recording --at 03:00     # one of them",
 )
 _record = App(
-    name="record", help="Show a flight recording, and write its moments as snapshots.", sort_key=len(list(app))
+    name="record",
+    help="Show a flight recording, and write its moments as snapshots.",
+    group=_place("record")[0],
+    sort_key=_place("record")[1],
 )
 app.command(_record)
 _add_command(

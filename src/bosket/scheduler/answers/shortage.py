@@ -275,12 +275,26 @@ def _is_shortage(text: str) -> bool:
     return text == POD_NUMBER or text.startswith(SHORT_PREFIXES)
 
 
+#: Kubernetes' words for what is so now, by what follows "node(s) ": of one node, of several.
+_STANDING: Final = {
+    "were unschedulable": ("is cordoned", "are cordoned"),
+    "were not ready": ("is not ready", "are not ready"),
+}
+
+
+def _said(text: str, count: int) -> str:
+    """An objection after the number of nodes."""
+    said = text.removeprefix("node(s) ")
+    one, several = _STANDING.get(said, (said, said))
+    return one if count == 1 else several
+
+
 def _listed(objections: dict[str, int], *, node: bool = False) -> str:
     """`4 had untolerated taint {infra}, 1 …`; with `node` `4 nodes had …`."""
 
     def who(count: int) -> str:
         return str(count) if not node else "1 node" if count == 1 else f"{count} nodes"
 
-    texts = [f"{who(count)} {text.removeprefix('node(s) ')}" for text, count in objections.items()]
+    texts = [f"{who(count)} {_said(text, count)}" for text, count in objections.items()]
     more = [f"and {len(texts) - _MOST_OBJECTIONS} other reasons"] if len(texts) > _MOST_OBJECTIONS else []
     return ", ".join([*texts[:_MOST_OBJECTIONS], *more])
