@@ -45,7 +45,7 @@ _GROUPS: Final = {
     ),
     "Try things out": ("demo", "up", "repair", "example", "simulate"),
     "Install and run": ("run", "crds", "manifests", "doctor", "migrate"),
-    "Record and replay": ("snapshot", "replay", "profile"),
+    "Record and replay": ("snapshot", "record", "replay", "diff", "profile"),
     "This program": ("completion", "version", "--help", "--version"),
 }  # fmt: skip
 
