@@ -158,7 +158,10 @@ _add_command(
     "bosket replay kubeconfig.recording --at 03:00     # one of them",
 )
 _record = App(
-    name="record", help="Show a flight recording, and write its moments as snapshots.", sort_key=len(list(app))
+    name="record",
+    help="Show a flight recording, and write its moments as snapshots.",
+    group=_place("record")[0],
+    sort_key=_place("record")[1],
 )
 app.command(_record)
 _add_command(
