@@ -22,7 +22,7 @@ from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import DEFINITIONS, MERGE, WIDGETS, World, definition, pod
 
 KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")
+pytestmark = [pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH"), pytest.mark.slow]
 
 
 @dataclass

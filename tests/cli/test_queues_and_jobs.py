@@ -12,7 +12,7 @@ import pytest
 
 from bosket.cli.cluster_source import SourceFlags, open_cluster
 from bosket.cli.main import main
-from bosket.testing.build import job, node, pod_group, queue
+from bosket.testing.build import cordoned, job, node, pod_group, queue
 from tests.cli.everyday import LONG, as_terminal, printed, recorded
 
 
@@ -48,6 +48,7 @@ def test_one_queue_is_shown_with_those_below_it(tmp_path: Path, capsys: pytest.C
     file = recorded(tmp_path)
     report = json.loads(printed(capsys, "queues", "nlp", "--snapshot", file, "--json"))
     assert [each["name"] for each in report["queues"]] == ["nlp"]
+    assert "14 of 20 GPUs used (70%), 1 job waits" in printed(capsys, "queues", "nlp", "--snapshot", file)
     assert main(["queues", "oracle", "--snapshot", file]) == 2
     assert "there is no queue oracle; there are: company, nlp, vision" in capsys.readouterr().err
 
@@ -182,4 +183,14 @@ def test_where_output_is_ascii_so_are_the_bars(tmp_path: Path) -> None:
 
 def test_a_snapshot_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--watch", "--snapshot", recorded(tmp_path)]) == 2
-    assert "a snapshot file doesn't change" in capsys.readouterr().err
+    assert "a snapshot file or a moment doesn't change" in capsys.readouterr().err
+
+
+def test_nodes_that_take_no_pods_are_counted_in_the_sentence_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = [cordoned(node(f"c-{at}")) for at in range(2)]
+    for nodes, said in ((closed[:1], "1 node is cordoned"), (closed, "2 nodes are cordoned")):
+        file = recorded(tmp_path, [queue("q"), node("n", gpus=1), *nodes, *job("j", gpus=2)])
+        (row,) = json.loads(printed(capsys, "jobs", "--snapshot", file, "--json"))["jobs"]
+        assert said in row["sentence"]

@@ -89,6 +89,8 @@ def open_cluster(flags: SourceFlags | None) -> Source:
         _warn_of_missing(cluster)
         return Source(cluster, flags.namespace or "default", is_live=False)
     live, namespace = asyncio.run(_read(flags))
+    if live.problem:
+        complain(live.problem)
     cluster = Cluster(live.recorded, report=complain)
     _warn_of_missing(cluster)
     return Source(
@@ -169,11 +171,18 @@ def _moment(recorded: Recorded) -> float:
 
 
 async def _read(flags: SourceFlags) -> tuple[LiveCluster, str]:
+    from bosket.cli.interpretation import interpret
     from bosket.tools.live_cluster import LiveClusterError, read_cluster
+
+    def options_of(arguments: Sequence[str]) -> object | None:
+        return interpret("scheduler", arguments)
 
     try:
         return await _ask(
-            flags, lambda client, namespace: read_cluster(client, namespace=namespace, shard=flags.shard or "")
+            flags,
+            lambda client, namespace: read_cluster(
+                client, namespace=namespace, shard=flags.shard or "", interpret=options_of
+            ),
         )
     except LiveClusterError as error:
         raise CommandError(str(error)) from error

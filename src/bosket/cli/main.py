@@ -55,7 +55,7 @@ def _place(name: str) -> tuple[Group, int]:
     for title, names in _GROUPS.items():
         if name in names:
             return _group(title), names.index(name)
-    return _group("Commands"), 0
+    return _group("More"), 0
 
 
 @cache

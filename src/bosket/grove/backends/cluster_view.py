@@ -75,7 +75,7 @@ class ClusterView:
             try:
                 await self.refresh()
             except KubeError as error:
-                _log.warning("can't ask what is served, will ask again", extra={"error": str(error)})
+                _log.warning("discovery failed; it is retried", extra={"error": str(error)})
 
     async def refresh(self, *, missed: bool = False) -> None:
         """Ask what is served, unless that was asked a moment ago; what is new is watched, and known on return."""
@@ -105,7 +105,7 @@ class ClusterView:
                     await self._watched[kind].wait_synced()
         except TimeoutError:
             unseen = {identity(kind) for kind in kinds if not self._watched[kind].synced}
-            _log.warning("kinds that are served can't be listed", extra={"kinds": sorted(unseen)})
+            _log.warning("served kinds can't be listed", extra={"kinds": sorted(unseen)})
             return unseen
         return set()
 

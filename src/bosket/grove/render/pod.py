@@ -90,7 +90,7 @@ def render_pod(
 
 
 def _gates(spec: PodSpec) -> tuple[PodSchedulingGate, ...]:
-    """The operator's gate, and those of the template, which whoever asked for them takes away.
+    """The operator's gate, and those of the template, which their authors remove.
 
     Grove drops the template's: pods would be scheduled that somebody wants to hold back.
     """

@@ -114,7 +114,7 @@ def _with_conditions(clique: PodClique, status: PodCliqueStatus, pods: Sequence[
     breach = _breach(status, minimum, pods)
     created = clique.metadata.creationTimestamp
     if not status.conditions and created and said[0] == "False":
-        # Whoever looks late must not take the first word for a change: it has never been otherwise.
+        # A late first write must not look like a change: the condition has always been so.
         now = parse_time(created)
     conditions = with_condition(status.conditions, CLIQUE_SCHEDULED, said[0], said[1], message, now=now)
     conditions = with_condition(conditions, BREACHED, *breach, now=now)

@@ -46,6 +46,10 @@ class ClassRoom:
         self.slots_when_empty = _slots(self._whole, wanted)
         self._lacking = dict(zip(places, (self._free < wanted[:, None]).sum(axis=1).tolist(), strict=True))
 
+    def counts(self, place: int) -> bool:
+        """Whether what nodes have of the resource limits the pods."""
+        return place in self._places
+
     def scarcest(self, count: int) -> int:
         """The place of the resource that stops the most nodes; of equal ones, of which there is least for so many."""
 

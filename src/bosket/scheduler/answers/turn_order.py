@@ -46,6 +46,13 @@ class Turn(msgspec.Struct, frozen=True, rename="camel"):
     sentence: str  #: why it waits; empty where it doesn't
 
 
+class OrderReport(msgspec.Struct, frozen=True, rename="camel"):
+    """What `bosket order --json` prints, and `GET /order` gives."""
+
+    turns: tuple[Turn, ...]
+    of: int  #: how many jobs there are in line
+
+
 def turn_order(snapshot: Snapshot, configuration: Configuration, decisions: Decisions) -> tuple[Turn, ...]:
     """All jobs that may be scheduled and have pods left to place, the next one first."""
     session = open_session(snapshot, configuration)

@@ -84,7 +84,7 @@ class JobStates:
     def pending(self) -> list[JobState]:
         """Those of the candidates that still have tasks left over. Asked when an action begins.
 
-        What is decided isn't undone: whoever has nothing left over by then isn't looked at again.
+        Decisions aren't undone: a job without pending tasks isn't looked at again.
         """
         known = self.candidates() if self._pending is None else self._pending
         pending = [state for state in known if state.has_left_over]
