@@ -470,6 +470,11 @@ class Reserver(Protocol):
         """The reservations of this cycle, in the order of their rights. Called once all plugins have opened."""
         ...
 
+    def overdue(self) -> Iterable[tuple[JobState, float, list[JobState]]]:
+        """The jobs that passed a gang and hold its nodes though its time has come: the gang, since when, the jobs.
+        Called once, before anything is placed."""
+        ...
+
     def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
         """What is held for others, as far as the job would be in their way; None where it may go anywhere."""
         ...
