@@ -125,6 +125,7 @@ def test_a_gang_over_its_limit_is_told_as_well_that_the_cluster_is_too_small() -
 
 
 def test_gpus_that_resource_claims_ask_for_are_told_too() -> None:
+    numbers = range(3)
     claims = [resource_claim(f"c{number}", labels={QUEUE_LABEL: "q"}) for number in numbers]
     wanted = [
         pod(f"w-{number}").of_group("w").with_spec(resourceClaims=named_claims(f"c{number}")) for number in numbers
