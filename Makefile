@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Tests run on two processes; `make test WORKERS=8` on more.
 WORKERS := 2
+# The Python of the virtual environment; `make clean setup PYTHON=python3.13` takes another one. The pins have files for 3.11 to 3.14.
+PYTHON := python3 python3.14 python3.13 python3.12 python3.11
 # Nodes of `make scale`.
 NODES := 500
 
@@ -24,10 +26,10 @@ setup: $(READY) ## make the virtual environment; the second time it is quick and
 # Runs again only when what is installed would change. Everything comes from the pins, the build backend too, and is
 # checked by its hash; Bosket itself is then installed without looking anywhere.
 $(READY): pyproject.toml constraints.txt
-	@python=; for each in python3 python3.13 python3.12 python3.11; do \
+	@python=; for each in $(PYTHON); do \
 	  if $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$each; break; fi; \
 	done; \
-	test -n "$$python" || { echo "Bosket needs Python 3.11 or newer: none of python3, python3.13, python3.12, python3.11 is."; exit 1; }; \
+	test -n "$$python" || { echo "Bosket needs Python 3.11 or newer: none of $(PYTHON) is."; exit 1; }; \
 	test -x $(BIN)/python || { echo "== making $(VENV) with $$python ($$($$python --version))"; $$python -m venv $(VENV); }
 	@echo "== installing Bosket and its tools into $(VENV)"
 	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r constraints.txt

@@ -176,6 +176,7 @@ async def test_operations_nest_no_deeper_than_bodies_may(world: World, name: str
     else:
         operations = [{"op": "add", "path": "/spec" + "/a" * depth, "value": {}} for depth in range(2, count)]
     answer = await world.call("PATCH", f"{WIDGETS}/w", operations, JSON_PATCH)
-    assert answer.status in (400, 422)
-    assert "nested" in answer.message
+    # Since Python 3.14 recursion ends where the stack does: copies are too large before they are nested too deeply.
+    assert answer.status in (400, 422) or (name, answer.status) == ("copy", 413)
+    assert ("copies of more than" if answer.status == 413 else "nested") in answer.message
     assert (await world.ok("GET", f"{WIDGETS}/w"))["spec"] == {"a": {}}

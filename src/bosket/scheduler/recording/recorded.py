@@ -189,11 +189,12 @@ class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
-def load(path: Path) -> Recorded:
+def load(path: str | Path) -> Recorded:
     """Reads a recording from a file, zipped or not."""
     try:
-        _check_size(str(path), path.stat().st_size)
-        data = path.read_bytes()
+        file = Path(path)
+        _check_size(str(path), file.stat().st_size)
+        data = file.read_bytes()
     except OSError as error:
         raise RecordedError(f"{path}: {error.strerror}") from error
     return read(data, str(path))
