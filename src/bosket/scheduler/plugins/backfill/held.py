@@ -1,4 +1,4 @@
-"""Held nodes: which large gangs have a reservation, and whom their nodes are kept from in a session."""
+"""Held nodes: which large gangs have a reservation, and which jobs their nodes are kept from."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class HeldForLargeGangs(PlacementListener):
         self._masks[key] = (self._version, usable)
         return usable
 
-    # Whom a reservation binds
+    # Which jobs a reservation binds
 
     def _binds(self, held: _Held, job: JobState) -> bool:
         """Whether the job must not be in the way of a reservation: it wouldn't end in time, and has no better right.
