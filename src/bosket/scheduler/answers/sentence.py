@@ -239,7 +239,8 @@ def _over_capacity(reason: OverCapacity, lacks: Shortage) -> WordedReason:
 
 
 def _held_up(code: str, tier: Tier, clause: str, lacks: Shortage, shortage: JobReason | None) -> WordedReason:
-    """A job that has no room now, and what keeps room from being made for it; what never has room is told just that."""
+    """A job that has no room now, and what keeps room from being made for it; a job that never has room gets only
+    that."""
     worded = lacks.worded(shortage)
     if lacks.lasts or not worded.in_line:
         return worded
