@@ -10,7 +10,7 @@ from bosket.kube.client import Client
 _WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE"})
 _LINE = re.compile(r"^apiserver_request_total\{(.*)\} (\d+)$", re.M)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-#: Told by the clock, and not about sets.
+#: written by the clock, and not about sets
 _IGNORED = frozenset({"leases", "events"})
 
 

@@ -129,7 +129,7 @@ def test_with_exact_limits_and_no_later_arrivals_the_error_is_zero(seed: int, po
     last = [job for job in jobs if job.arrival == jobs[-1].arrival]
     found = replay(with_limits(jobs, 1.0, 0), ClusterShape(32), configuration_of(policy), estimates=len(jobs))
     about_last = [each for each in found.asked if each.job in {job.name for job in last}]
-    assert all(each.told.middle == each.waited_seconds for each in about_last)
+    assert all(each.stated.middle == each.waited_seconds for each in about_last)
 
 
 @settings(max_examples=6, deadline=None)

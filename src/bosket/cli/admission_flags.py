@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
 from bosket.cli.service_flags import pairs
-from bosket.cli.workload_flags import WorkloadFlags, is_told
+from bosket.cli.workload_flags import WorkloadFlags, is_configured
 
 
 @Parameter(name="*", group=Group("Admission", sort_key=11))
@@ -80,7 +80,7 @@ class AdmissionFlags:
 
 def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    if not is_told("admission", flags, workloads, services):
+    if not is_configured("admission", flags, workloads, services):
         return {}
     if flags.webhook_url and not is_https(flags.webhook_url):
         raise UsageError(f"--webhook-url {flags.webhook_url}: not a URL such as https://10.0.0.7:9443")

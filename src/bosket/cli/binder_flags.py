@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
-from bosket.cli.workload_flags import WorkloadFlags, is_told
+from bosket.cli.workload_flags import WorkloadFlags, is_configured
 
 if TYPE_CHECKING:
     from bosket.services.binder import Options
@@ -82,8 +82,8 @@ class BinderFlags:
 
 def binder_options(flags: BinderFlags, workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
     """The binder's options by its name, unless they are the default ones; raises `UsageError`."""
-    told = is_told("binder", flags, workloads, services)
-    return {"binder": _options(flags, workloads)} if told else {}
+    configured = is_configured("binder", flags, workloads, services)
+    return {"binder": _options(flags, workloads)} if configured else {}
 
 
 def _options(flags: BinderFlags, workloads: WorkloadFlags) -> Options:

@@ -1,4 +1,4 @@
-"""`bosket doctor`: what is wrong with a cluster, and how to mend it."""
+"""`bosket doctor`: what is wrong with a cluster, and how to fix it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bosket.cli.path import FilePath
 if TYPE_CHECKING:
     from bosket.tools.doctor import Diagnosis
 
-_COLUMNS = ("severity", "object", "field", "what is wrong", "how to mend it")
+_COLUMNS = ("severity", "object", "field", "what is wrong", "how to fix it")
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -63,7 +63,7 @@ def _print(diagnosis: Diagnosis) -> None:
         console.print("nothing is wrong" if diagnosis.checked else "nothing was checked")
     elif console.is_terminal:
         for each in advice:
-            print_block(console, each, _STYLES, "mend")
+            print_block(console, each, _STYLES, "fix")
             console.print()
     else:
         print_table(console, _COLUMNS, advice)

@@ -1,4 +1,4 @@
-"""What a person is told when a command fails, and the exit code: one sentence, and what to do about it.
+"""The error message of a failed command, and its exit code: one sentence, and what to do about it.
 
 Exit codes: 1 failed, 2 what was asked makes no sense, or names a file that isn't there.
 """

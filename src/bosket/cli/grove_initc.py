@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @Parameter(name="*", group=Group("Grove init container", sort_key=21))
 @dataclass(frozen=True)
 class InitContainerFlags:
-    """What the init container is told.
+    """The arguments of the init container.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What Grove's configuration file says about the process itself: logs, leases, where it answers, profiles.
 
 It counts where no flag says otherwise, and only what stands in the file: Grove's defaults are those of its own pods.
-What has no effect is told of.
+Fields without effect are logged.
 """
 
 from __future__ import annotations

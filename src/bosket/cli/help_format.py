@@ -64,8 +64,8 @@ def add_long_description(app: App, tokens: Sequence[str]) -> None:
     command = app.parse_commands(wanted)[1][-1]
     if command is app or command.default_command is None:
         return
-    told = (inspect.getdoc(command.default_command) or "").partition("\nParameters\n---")[0]
-    more = _paragraphs(told)[1:]
+    text = (inspect.getdoc(command.default_command) or "").partition("\nParameters\n---")[0]
+    more = _paragraphs(text)[1:]
     if more:
         command.help = "\n\n".join([command.help, *more])
 

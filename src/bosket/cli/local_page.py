@@ -31,8 +31,8 @@ class PageAnswer:
         """The body of an answer to the point; raises `CommandError` with what else was said."""
         if self.status == 200:
             return self.body
-        told = " ".join(self.body.decode(errors="replace").split())[:_LONGEST_MESSAGE]
-        raise CommandError(f"{self.address} answers {self.status}: {told or 'nothing'}")
+        message = " ".join(self.body.decode(errors="replace").split())[:_LONGEST_MESSAGE]
+        raise CommandError(f"{self.address} answers {self.status}: {message or 'nothing'}")
 
 
 @Parameter(name="*")

@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.api.keys import SCALING_POD_APP, SCALING_POD_SERVICE_ACCOUNT
-from bosket.cli.workload_flags import WorkloadFlags, is_told
+from bosket.cli.workload_flags import WorkloadFlags, is_configured
 
 
 @Parameter(name="*", group=Group("Node scale adjuster", sort_key=14))
@@ -40,7 +40,7 @@ def node_scale_adjuster_options(
     flags: NodeScaleAdjusterFlags, workloads: WorkloadFlags, services: Collection[str]
 ) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    if not is_told("node-scale-adjuster", flags, workloads, services):
+    if not is_configured("node-scale-adjuster", flags, workloads, services):
         return {}
 
     from bosket.services.node_scale import Options

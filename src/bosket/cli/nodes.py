@@ -87,8 +87,8 @@ def _report(source: Source, by: str | None) -> NodesReport:
 
 def _document(report: NodesReport) -> dict[str, Any]:
     found = report.fragmentation
-    told = {"by": report.by, "racks": msgspec.to_builtins(report.racks), "unknown": report.unknown}
-    return asdict(found) | {"fragmented_share": found.share(found.fragmented)} | told
+    details = {"by": report.by, "racks": msgspec.to_builtins(report.racks), "unknown": report.unknown}
+    return asdict(found) | {"fragmented_share": found.share(found.fragmented)} | details
 
 
 def _lines(report: NodesReport, flags: ViewFlags, most: int, *, racks: bool) -> Iterator[Text | str]:

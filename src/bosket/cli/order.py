@@ -54,7 +54,7 @@ def _report(source: Source, queue: str | None, most: int) -> OrderReport:
         unread = ", ".join(kind for kind in NEEDED if kind in source.unread)
         raise CommandError(
             f"whose turn it is can't be known without all of: {unread}, which your rights don't show; "
-            f"bosket jobs shows your own jobs, with the position that the scheduler has told"
+            f"bosket jobs shows your own jobs, with the position that the scheduler reported"
         )
     cluster = source.cluster
     snapshot = cluster.snapshot()

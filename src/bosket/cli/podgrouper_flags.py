@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
 from bosket.cli.service_flags import pairs
-from bosket.cli.workload_flags import WorkloadFlags, is_told
+from bosket.cli.workload_flags import WorkloadFlags, is_configured
 
 
 @Parameter(name="*", group=Group("Pod grouper", sort_key=12))
@@ -47,7 +47,7 @@ def podgrouper_options(
     flags: PodGrouperFlags, workloads: WorkloadFlags, services: Collection[str]
 ) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    if not is_told("podgrouper", flags, workloads, services):
+    if not is_configured("podgrouper", flags, workloads, services):
         return {}
     name, namespace = flags.default_priorities_configmap_name, flags.default_priorities_configmap_namespace
     if bool(name) != bool(namespace):

@@ -30,7 +30,7 @@ def profile(
 ) -> None:
     """Take a CPU profile of a running scheduler, and write it to a file for a viewer.
 
-    The scheduler answers only on the machine that it runs on, at port 8081 unless told otherwise; an embedded cluster's
+    The scheduler answers only on the machine that it runs on, at port 8081 by default; an embedded cluster's
     kubeconfig says where. For one in a cluster, forward the port first: kubectl port-forward. Any other service
     answers at its profiler port: bosket run binder --enable-profiler.
 

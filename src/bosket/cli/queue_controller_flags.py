@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cyclopts import Group, Parameter
 
 from bosket.cli.service_flags import check_metric_name, pairs
-from bosket.cli.workload_flags import WorkloadFlags, is_told
+from bosket.cli.workload_flags import WorkloadFlags, is_configured
 
 
 @Parameter(name="*", group=Group("Queue controller", sort_key=13))
@@ -32,7 +32,7 @@ def queue_controller_options(
     flags: QueueControllerFlags, workloads: WorkloadFlags, services: Collection[str]
 ) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    if not is_told("queue-controller", flags, workloads, services):
+    if not is_configured("queue-controller", flags, workloads, services):
         return {}
     names = pairs("--queue-label-to-metric-label", flags.queue_label_to_metric_label)
     for name in names.values():

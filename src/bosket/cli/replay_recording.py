@@ -26,15 +26,15 @@ def replay_recording(folder: Path, shard: str, *, json: bool) -> int:
     recording, replay = open_recording(folder, shard=shard), Replay()
     first = last = 0.0
     found: Replayed | None = None
-    told = time.monotonic()
+    shown = time.monotonic()
     for each in replay.run(recording, 0.0, math.inf):
         last = each.moment.cycle.time
         first = first or last
         if not each.is_same:
             found = each
             break
-        if sys.stderr.isatty() and time.monotonic() - told > _PROGRESS_SECONDS:
-            told = time.monotonic()
+        if sys.stderr.isatty() and time.monotonic() - shown > _PROGRESS_SECONDS:
+            shown = time.monotonic()
             sys.stderr.write(f"\r{replay.replayed} cycles, up to {_clock(last)} ")
             sys.stderr.flush()
     if sys.stderr.isatty():

@@ -15,7 +15,7 @@ from bosket.api.time import InvalidDuration, parse_duration
 from bosket.cli.output import UsageError
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.scheduler_config import read_configuration
-from bosket.cli.workload_flags import WorkloadFlags, is_told
+from bosket.cli.workload_flags import WorkloadFlags, is_configured
 
 if TYPE_CHECKING:
     from bosket.scheduler.recording.flight.writer import Bounds
@@ -53,7 +53,7 @@ class SchedulerFlags:
     stuck_in_releasing_threshold
         After this long past its deadline, a pod that is being deleted promises its resources to nobody.
     evict_by_deletion
-        Delete pods that have to make way, instead of asking the eviction API, which respects disruption budgets.
+        Delete preempted pods instead of calling the eviction API, which respects disruption budgets.
     scheduler_config_map
         A ConfigMap of the namespace with the configuration under config.yaml: it is followed while the scheduler runs.
         Without one, the file of --scheduler-config is.
@@ -99,7 +99,7 @@ def scheduler_options(
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
     if file is not None and NAME not in services:
         raise UsageError(f"--scheduler-config {file}: the scheduler is not among the services that run")
-    if not is_told(NAME, flags, workloads, services) and file is None:
+    if not is_configured(NAME, flags, workloads, services) and file is None:
         return {}
 
     from bosket.scheduler.model.snapshot import WorkerLabels

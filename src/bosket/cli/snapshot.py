@@ -25,7 +25,7 @@ def snapshot(
 ) -> None:
     """Fetch what a running scheduler, Bosket's or KAI's, knows of its cluster, and write it to a file.
 
-    The scheduler answers only on the machine that it runs on, at port 8081 unless told otherwise; an embedded cluster's
+    The scheduler answers only on the machine that it runs on, at port 8081 by default; an embedded cluster's
     kubeconfig says where. For one in a cluster, forward the port first: kubectl port-forward.
 
     Parameters

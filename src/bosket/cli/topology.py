@@ -85,7 +85,7 @@ def topology(
 
 
 def recorded_snapshot(file: Path) -> Snapshot:
-    """The cluster as a snapshot file has it; what of that can't be read is told."""
+    """The cluster as a snapshot file has it; unreadable parts are reported."""
     from bosket.scheduler.recording.recorded import RecordedError, load
 
     try:

@@ -1,4 +1,4 @@
-"""`bosket up`: an embedded cluster for kubectl, until it is told to stop."""
+"""`bosket up`: an embedded cluster for kubectl, until it is stopped."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def up(
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
     evict_by_deletion
-        Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
+        Let the scheduler delete preempted pods instead of calling the eviction API, which respects
         disruption budgets.
     access_control
         Let only those namespaces and users use a queue or a priority class that its annotations admit.

@@ -1,4 +1,4 @@
-"""What several services must agree on: which pods are ours, and the labels by which they are told apart."""
+"""What several services must agree on: the scheduler name, and labels of pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _USERS: Final = {
 @Parameter(name="*", group=Group("Workloads", sort_key=9))
 @dataclass(frozen=True)
 class WorkloadFlags:
-    """What several services must be told alike.
+    """Flags that several services must share.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class WorkloadFlags:
                 raise UsageError(f"--{name.replace('_', '-')}: {users} is not among the services that run")
 
 
-def is_told(service: str, flags: object, workloads: WorkloadFlags, running: Collection[str]) -> bool:
+def is_configured(service: str, flags: object, workloads: WorkloadFlags, running: Collection[str]) -> bool:
     """Whether a service runs otherwise than by default; raises `UsageError` for flags of one that doesn't run."""
     own = are_given(flags, service, running)
     return own or (service in running and any(service in _USERS[name] for name in workloads.given()))

@@ -18,7 +18,7 @@ from bosket.grove.backends.backend import Refused, SchedulerBackend
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists, NotFound
 
-#: Told of each object that was written.
+#: called with each written object
 Observe = Callable[[KubeObject], None]
 
 

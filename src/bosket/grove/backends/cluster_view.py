@@ -33,7 +33,7 @@ _SOONER_SECONDS: Final = 15.0
 #: A kind whose list takes longer counts as not served for now: the right to list it may be missing.
 _LISTING_SECONDS: Final = 10.0
 
-#: Told of a change of the scheduler's objects.
+#: called with each change of the scheduler's objects
 Handler = Callable[[Change[Any]], None]
 
 

@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
     sentence: str  #: one line, without a full stop
 
 
-class Told(NamedTuple):
+class WordedReason(NamedTuple):
     """An answer in the making."""
 
     reason: Reason

@@ -35,7 +35,7 @@ class Budget:
 
     seconds: float
     clock: Callable[[], float]
-    began: float  #: what the clock told when the question was put
+    began: float  #: the clock's time at the question
 
     @property
     def used(self) -> float:

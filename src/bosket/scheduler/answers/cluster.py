@@ -102,7 +102,7 @@ class Cluster:
 
     def _put(self, objects: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None]) -> None:
         self._digest = None
-        # In the order of `LISTS`, because pods are judged by what else is there when they come.
+        # In the order of `LISTS`, because reading a pod depends on the other objects.
         for kind in _LIST_OF:
             known = self._objects[kind]
             for (of, key), obj in objects.items():

@@ -37,7 +37,7 @@ class Resolved(NamedTuple):
     """An estimate, and what became of it."""
 
     simulated: Interval
-    told: Interval  #: after the correction of that time
+    stated: Interval  #: after the correction of that time
     waited: float
 
 
@@ -56,7 +56,7 @@ class Calibration:
         """The part of the latest intervals that held; None where nothing is resolved."""
         if not self._resolved:
             return None
-        return sum(each.told.covers(each.waited) for each in self._resolved) / len(self._resolved)
+        return sum(each.stated.covers(each.waited) for each in self._resolved) / len(self._resolved)
 
     def corrected(self, simulated: Interval) -> Interval:
         """The interval to tell people."""

@@ -13,7 +13,7 @@ from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, Que
 from bosket.scheduler.model.task import PodClass, Task
 
 GIB = float(2**30)
-#: The word for a resource in a structured reason, by its place; others go by their own name.
+#: The word for a resource in a structured reason, by its index; others go by their own name.
 WORDS: dict[int, str] = {GPU: "gpu", CPU: "cpu", MEMORY: "memory", PODS: "pods"}
 #: How much one shown unit is, by place; others are shown in their own unit.
 UNITS: dict[int, float] = {CPU: 1000.0, MEMORY: GIB}
@@ -27,18 +27,18 @@ class Demand(msgspec.Struct, frozen=True):
     charge: QueueAmounts  #: what the queue is charged for them
     device_mib: int | None  #: the size of GPUs by which parts of them are counted that are asked for in memory
 
-    def amount(self, place: int) -> float:
+    def amount(self, resource: int) -> float:
         """What all of them ask for together of one resource, in the axis' unit."""
-        if place == PODS:
+        if resource == PODS:
             return float(len(self.tasks))
-        return sum([asked(pod_class, place, self.device_mib) * count for pod_class, count in self.classes.items()])
+        return sum([asked(pod_class, resource, self.device_mib) * count for pod_class, count in self.classes.items()])
 
 
-def asked(pod_class: PodClass, place: int, device_mib: int | None) -> float:
+def asked(pod_class: PodClass, resource: int, device_mib: int | None) -> float:
     """What one pod of the class asks for of one resource; parts of GPUs of this size included."""
-    if place == GPU:
+    if resource == GPU:
         return pod_class.charge_by(device_mib)[0]
-    return pod_class.amounts[place] if place < len(pod_class.amounts) else 0.0
+    return pod_class.amounts[resource] if resource < len(pod_class.amounts) else 0.0
 
 
 def demand_of(job: Job, outcome: Mapping[Task, Operation], device_mib: int | None) -> Demand:
@@ -72,23 +72,23 @@ def _missing(part: PodSet | SubGroupSet, outcome: Mapping[Task, Operation]) -> l
     return [task for child in children[: part.min_children] for task in child]
 
 
-def shown(place: int, amount: float, names: tuple[str, ...], *, unit: bool = True) -> str:
+def shown(resource: int, amount: float, names: tuple[str, ...], *, unit: bool = True) -> str:
     """An amount for people: `8 GPUs`, `12 CPU cores`, `64 GiB of memory`, `2 pods`, `4 nvidia.com/mig-1g.5gb`."""
-    text = number(amount / UNITS.get(place, 1.0))
-    if place == MEMORY:
+    text = number(amount / UNITS.get(resource, 1.0))
+    if resource == MEMORY:
         return f"{text} GiB of memory" if unit else f"{text} GiB"
     if not unit:
         return text
     one = text == "1"
-    if place == GPU and not amount:
+    if resource == GPU and not amount:
         return "a part of a GPU"  # by memory, where no GPU says how much it has
-    if place == GPU:
+    if resource == GPU:
         return f"{text} GPU" if one else f"{text} GPUs"
-    if place == CPU:
+    if resource == CPU:
         return f"{text} CPU core" if one else f"{text} CPU cores"
-    if place == PODS:
+    if resource == PODS:
         return f"{text} pod" if one else f"{text} pods"
-    return f"{text} {names[place]}"
+    return f"{text} {names[resource]}"
 
 
 def number(value: float) -> str:

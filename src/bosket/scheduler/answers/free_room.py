@@ -30,55 +30,59 @@ class ClassRoom:
         self.nodes = len(allowed)  #: of the cluster
         self.allowed = int(allowed.sum())
         self.objections = objections  #: of the others, by what they say
-        needs = [(place, asked(pod_class, place, table.device_mib)) for place, _ in pod_class.holds if place != PODS]
+        needs = [
+            (resource, asked(pod_class, resource, table.device_mib))
+            for resource, _ in pod_class.holds
+            if resource != PODS
+        ]
         if pod_class.share is not None:
             needs.append((GPU, asked(pod_class, GPU, table.device_mib)))
         self._amounts: dict[int, float] = dict(needs)
-        places: list[int] = [*self._amounts, PODS]
+        resources: list[int] = [*self._amounts, PODS]
         wanted = np.array([*self._amounts.values(), 1.0])
-        self._places = {place: row for row, place in enumerate(places)}
-        self._free = np.maximum(table.after[places][:, allowed], 0.0)
-        self._whole = table.allocatable[places][:, allowed]
+        self._row_of = {resource: row for row, resource in enumerate(resources)}
+        self._free = np.maximum(table.after[resources][:, allowed], 0.0)
+        self._whole = table.allocatable[resources][:, allowed]
         #: the most that is free of one GPU, for pods that share one
         self._part = table.largest_part(allowed) if pod_class.share is not None else None
         #: how many pods of the class nodes could take: after the cycle, before it, and if they were empty
         self.slots = _slots(self._free, wanted)
-        self.slots_before = _slots(np.maximum(table.before[places][:, allowed], 0.0), wanted)
+        self.slots_before = _slots(np.maximum(table.before[resources][:, allowed], 0.0), wanted)
         self.slots_when_empty = _slots(self._whole, wanted)
-        self._lacking = dict(zip(places, (self._free < wanted[:, None]).sum(axis=1).tolist(), strict=True))
+        self._lacking = dict(zip(resources, (self._free < wanted[:, None]).sum(axis=1).tolist(), strict=True))
 
-    def counts(self, place: int) -> bool:
+    def counts(self, resource: int) -> bool:
         """Whether what nodes have of the resource limits the pods."""
-        return place in self._places
+        return resource in self._row_of
 
     def scarcest(self, count: int) -> int:
-        """The place of the resource that stops the most nodes; of equal ones, of which there is least for so many."""
+        """The index of the resource that stops the most nodes; of equal ones, of which there is least for so many."""
 
-        def rank(place: int) -> tuple[float, float, int]:
-            free = self.free(place)
-            need = self._amounts.get(place, 1.0) * count
-            first = -_FIRST.index(place) if place in _FIRST else -len(_FIRST)
-            return self._lacking[place], need / free if free else np.inf, first
+        def rank(resource: int) -> tuple[float, float, int]:
+            free = self.free(resource)
+            need = self._amounts.get(resource, 1.0) * count
+            first = -_FIRST.index(resource) if resource in _FIRST else -len(_FIRST)
+            return self._lacking[resource], need / free if free else np.inf, first
 
         return max(self._lacking, key=rank)
 
-    def free(self, place: int) -> float:
+    def free(self, resource: int) -> float:
         """What is free of a resource on all nodes that may take the pods."""
-        return float(self._free[self._places[place]].sum())
+        return float(self._free[self._row_of[resource]].sum())
 
-    def block(self, place: int) -> float:
+    def block(self, resource: int) -> float:
         """The most that is free of a resource on one node, or of one GPU for pods that share GPUs."""
-        if place == GPU and self._part is not None:
+        if resource == GPU and self._part is not None:
             return self._part
-        return float(self._free[self._places[place]].max(initial=0.0))
+        return float(self._free[self._row_of[resource]].max(initial=0.0))
 
-    def total(self, place: int) -> float:
+    def total(self, resource: int) -> float:
         """What nodes that may take the pods have of a resource, free or not."""
-        return float(self._whole[self._places[place]].sum())
+        return float(self._whole[self._row_of[resource]].sum())
 
-    def largest(self, place: int) -> float:
+    def largest(self, resource: int) -> float:
         """The most that one node has of a resource."""
-        return float(self._whole[self._places[place]].max(initial=0.0))
+        return float(self._whole[self._row_of[resource]].max(initial=0.0))
 
 
 class FreeRoom:
@@ -128,8 +132,8 @@ class _Amounts:
         row = self._rows.get(node)
         if row is None:
             return
-        for place, amount in task.pod_class.holds:
-            self.after[place, row] += sign * amount
+        for resource, amount in task.pod_class.holds:
+            self.after[resource, row] += sign * amount
         if task.pod_class.share is not None:
             self.after[GPU, row] += sign * asked(task.pod_class, GPU, self.device_mib)
 

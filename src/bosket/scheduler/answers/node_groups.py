@@ -55,11 +55,11 @@ def _objections(session: Session, pod_class: PodClass) -> list[str]:
     free[GPU] = ledger.free_gpus() + ledger.releasing[GPU]
     wanted = pod_class.demand_by(session.snapshot.nodes.devices.smallest)
     found = [texts.get(int(code), "") for code in codes]
-    for place in (GPU, *(each for each, _ in pod_class.needs if each != GPU)):
-        amount = float(wanted[place])
+    for resource in (GPU, *(each for each, _ in pod_class.needs if each != GPU)):
+        amount = float(wanted[resource])
         if amount:
-            for row in np.flatnonzero(free[place] + 1e-9 < amount):
-                found[row] = found[row] or short_of(names[place])
+            for row in np.flatnonzero(free[resource] + 1e-9 < amount):
+                found[row] = found[row] or short_of(names[resource])
     for row in np.flatnonzero(free[PODS] < 1):
         found[row] = found[row] or POD_NUMBER
     return found

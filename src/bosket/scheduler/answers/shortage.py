@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.answers.answer import LOWER_IN_ORDER, OVER_FAIR_SHARE, Reason, Told
+from bosket.scheduler.answers.answer import LOWER_IN_ORDER, OVER_FAIR_SHARE, Reason, WordedReason
 from bosket.scheduler.answers.demand import UNITS, WORDS, Demand, asked, demand_of, number, shown
 from bosket.scheduler.answers.free_room import ClassRoom, FreeRoom
 from bosket.scheduler.framework.class_view import POD_NUMBER, SHORT_PREFIXES
@@ -55,7 +55,7 @@ class Shortage:
         classes = self.demand.classes
         return any(not self._room.of(pod_class).slots_when_empty for pod_class in classes)
 
-    def told(self, reason: JobReason | None) -> Told:
+    def worded(self, reason: JobReason | None) -> WordedReason:
         """What is too little, by KAI's reason; None where only searches for victims reported on the job."""
         match reason:
             case DomainsShort():
@@ -65,7 +65,7 @@ class Shortage:
             case GangShort(because=PodUnfit() as because):
                 return self._unfit(because)
         if not self.demand.tasks:
-            return Told(Reason(POD_SCHEDULING_ERRORS, "nodes"), ("no node takes its pods",), in_line=True)
+            return WordedReason(Reason(POD_SCHEDULING_ERRORS, "nodes"), ("no node takes its pods",), in_line=True)
         pod_class, objections, may_fit = self.demand.tasks[0].pod_class, dict[str, int](), True
         if isinstance(reason, GangShort) and isinstance(reason.because, NodesRefused):
             failed = (each.pod_class for each in self.demand.tasks if each.key == reason.first_failed)
@@ -74,7 +74,7 @@ class Shortage:
             may_fit = not objections or any(map(_is_shortage, reason.because.by_reason))
         room = self._room.of(pod_class)
         if not room.nodes:
-            return Told(Reason(POD_SCHEDULING_ERRORS, "nodes", scope="cluster"), ("the cluster has no nodes",))
+            return WordedReason(Reason(POD_SCHEDULING_ERRORS, "nodes", scope="cluster"), ("the cluster has no nodes",))
         if (too_large := self._larger_than_a_gpu(pod_class)) is not None:
             return too_large
         objections = objections or _sorted(room.objections)
@@ -84,54 +84,54 @@ class Shortage:
 
     # Nodes
 
-    def _refused(self, room: ClassRoom, pod_class: PodClass, objections: dict[str, int]) -> Told:
+    def _refused(self, room: ClassRoom, pod_class: PodClass, objections: dict[str, int]) -> WordedReason:
         """No node may take the pods, however much is free."""
-        place = GPU if self._asked(pod_class, GPU) else PODS
-        reason = msgspec.structs.replace(self._reason(place, have=0.0, scope="cluster"), objections=objections)
-        needs = f"needs {self._need(place, room)}" if place == GPU or len(self.demand.tasks) > 1 else ""
+        resource = GPU if self._asked(pod_class, GPU) else PODS
+        reason = msgspec.structs.replace(self._reason(resource, have=0.0, scope="cluster"), objections=objections)
+        needs = f"needs {self._need(resource, room)}" if resource == GPU or len(self.demand.tasks) > 1 else ""
         nodes = "the only node doesn't take it" if room.nodes == 1 else f"none of {room.nodes} nodes takes it"
-        return Told(reason, (needs, f"{nodes}: {_listed(objections)}"))
+        return WordedReason(reason, (needs, f"{nodes}: {_listed(objections)}"))
 
-    def _short(self, room: ClassRoom, count: int, objections: dict[str, int]) -> Told:
-        place = room.scarcest(count)
-        unit, need = UNITS.get(place, 1.0), self.demand.amount(place)
-        needs = f"needs {self._need(place, room)}"
+    def _short(self, room: ClassRoom, count: int, objections: dict[str, int]) -> WordedReason:
+        resource = room.scarcest(count)
+        unit, need = UNITS.get(resource, 1.0), self.demand.amount(resource)
+        needs = f"needs {self._need(resource, room)}"
         out = _listed(objections, node=True)
-        free, block = room.free(place), room.block(place)
-        reason = self._reason(place, have=free / unit, limit=block / unit, scope="cluster")
+        free, block = room.free(resource), room.block(resource)
+        reason = self._reason(resource, have=free / unit, limit=block / unit, scope="cluster")
         reason = msgspec.structs.replace(reason, objections=objections)
-        if (largest := room.largest(place)) < self._largest_pod(place):
+        if (largest := room.largest(resource)) < self._largest_pod(resource):
             reason = msgspec.structs.replace(reason, limit=largest / unit, scope="node")
             which = "the largest" if room.allowed == room.nodes else "the largest that may take it"
-            return Told(reason, (needs, f"{which} has {self._amount(place, largest)}", out))
+            return WordedReason(reason, (needs, f"{which} has {self._amount(resource, largest)}", out))
         if room.slots_when_empty < count:
-            total = room.total(place)
+            total = room.total(resource)
             has = "1 node has" if room.allowed == 1 else f"{room.allowed} nodes have"
-            have = f"{has} {self._amount(place, total)} in all"
-            return Told(msgspec.structs.replace(reason, limit=total / unit), (needs, have, out))
+            have = f"{has} {self._amount(resource, total)} in all"
+            return WordedReason(msgspec.structs.replace(reason, limit=total / unit), (needs, have, out))
         there = "none is free"
         if free > 0:
-            there = f"{self._amount(place, free)} {'is' if number(free / unit) == '1' else 'are'} free"
-        if place != PODS and free > block > 0:
-            there += f", the largest block is {self._amount(place, block)}"
-        standing = ""
-        if place in QUEUE_RESOURCES:
-            over, queue, held, share = self._standing(place)
-            gib = " GiB" if place == MEMORY else ""
-            standing = f"{queue} holds {number(held)}{gib} of its fair share of {number(share)}{gib}"
+            there = f"{self._amount(resource, free)} {'is' if number(free / unit) == '1' else 'are'} free"
+        if resource != PODS and free > block > 0:
+            there += f", the largest block is {self._amount(resource, block)}"
+        fair_share = ""
+        if resource in QUEUE_RESOURCES:
+            over, queue, held, share = self._account_of(resource)
+            gib = " GiB" if resource == MEMORY else ""
+            fair_share = f"{queue} holds {number(held)}{gib} of its fair share of {number(share)}{gib}"
             if over and free + ROUNDING < need:
                 reason = msgspec.structs.replace(
                     reason, code=OVER_FAIR_SHARE, tier="fairness", have=held, limit=share, scope=queue
                 )
-        if room.slots < count <= room.slots_before and (takers := self._takers()):
+        if room.slots < count <= room.slots_before and (served := self._served_jobs()):
             reason = msgspec.structs.replace(
                 reason, code=LOWER_IN_ORDER, tier="order", have=free / unit, limit=block / unit, scope=self._job.queue
             )
-            more = f" and {len(takers) - 1} more" if len(takers) > 1 else ""
-            there = f"what is free goes to {takers[0]}{more}, whose turn is earlier"
-        return Told(reason, (needs, there, out, standing), in_line=True)
+            more = f" and {len(served) - 1} more" if len(served) > 1 else ""
+            there = f"what is free goes to {served[0]}{more}, whose turn is earlier"
+        return WordedReason(reason, (needs, there, out, fair_share), in_line=True)
 
-    def _larger_than_a_gpu(self, pod_class: PodClass) -> Told | None:
+    def _larger_than_a_gpu(self, pod_class: PodClass) -> WordedReason | None:
         """A pod that asks for more memory of a GPU than any GPU has; None for others."""
         share, largest = pod_class.share, self.demand.device_mib
         if share is None or largest is None or share.memory_mib <= largest:
@@ -139,50 +139,59 @@ class Shortage:
         reason = Reason(
             POD_SCHEDULING_ERRORS, "nodes", "gpu-memory", float(share.memory_mib), limit=float(largest), scope="node"
         )
-        return Told(reason, (f"needs {share.memory_mib} MiB of a GPU's memory", f"the largest GPU has {largest} MiB"))
+        return WordedReason(
+            reason, (f"needs {share.memory_mib} MiB of a GPU's memory", f"the largest GPU has {largest} MiB")
+        )
 
-    def _unfit(self, because: PodUnfit) -> Told:
+    def _unfit(self, because: PodUnfit) -> WordedReason:
         """No node would do: the request is larger than any, or an object that it refers to is missing."""
         names = self._snapshot.resource_names
         for pod_class in self.demand.classes:
-            for place, _ in pod_class.holds:
-                amount = self._asked(pod_class, place)
-                largest = float(self._snapshot.nodes.allocatable[place].max(initial=0.0))
-                if place == PODS or amount <= largest:
+            for resource, _ in pod_class.holds:
+                amount = self._asked(pod_class, resource)
+                largest = float(self._snapshot.nodes.allocatable[resource].max(initial=0.0))
+                if resource == PODS or amount <= largest:
                     continue
-                unit, free = UNITS.get(place, 1.0), self._room.of(pod_class).free(place)
-                have = f"the largest has {self._amount(place, largest)}" if largest else "no node has any"
-                return Told(
-                    self._reason(place, have=free / unit, limit=largest / unit, scope="node"),
-                    (f"needs {shown(place, amount, names)} on one node", have),
+                unit, free = UNITS.get(resource, 1.0), self._room.of(pod_class).free(resource)
+                have = f"the largest has {self._amount(resource, largest)}" if largest else "no node has any"
+                return WordedReason(
+                    self._reason(resource, have=free / unit, limit=largest / unit, scope="node"),
+                    (f"needs {shown(resource, amount, names)} on one node", have),
                 )
         lines = because.text.splitlines() or ["no node takes its pods"]
         if len(lines) > 1 and lines[0].startswith(UNMET):  # then a line for each check that fails, after its name
             lines = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line]
         elif CANNOT in lines[0]:
             lines = [" ".join([lines[0].partition(CANNOT)[2], *lines[1:]])]
-        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(lines))
+        return WordedReason(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(lines))
 
-    def _takers(self) -> list[ObjectKey]:
+    def _served_jobs(self) -> list[ObjectKey]:
         """Other jobs that this cycle gave places to."""
         return sorted({each.job.key for each in self._decisions.outcome.values() if each.job is not self._job})
 
-    def _reason(self, place: int, *, have: float, scope: str, limit: float | None = None) -> Reason:
-        word = WORDS.get(place) or self._snapshot.resource_names[place]
-        need = self.demand.amount(place) / UNITS.get(place, 1.0)
+    def _reason(self, resource: int, *, have: float, scope: str, limit: float | None = None) -> Reason:
+        word = WORDS.get(resource) or self._snapshot.resource_names[resource]
+        need = self.demand.amount(resource) / UNITS.get(resource, 1.0)
         return Reason(POD_SCHEDULING_ERRORS, "nodes", word, need or None, have, limit, scope)
 
-    def _need(self, place: int, room: ClassRoom) -> str:
+    def _need(self, resource: int, room: ClassRoom) -> str:
         """`32 GPUs on 4 nodes` where each pod needs a node of its own, `12 GPUs in 6 pods` where it doesn't."""
-        text, count = shown(place, self.demand.amount(place), self._snapshot.resource_names), len(self.demand.tasks)
-        if place == PODS:
+        text, count = (
+            shown(resource, self.demand.amount(resource), self._snapshot.resource_names),
+            len(self.demand.tasks),
+        )
+        if resource == PODS:
             return f"room for {text}"
-        if place == GPU and (memory := self._gpu_memory()):
+        if resource == GPU and (memory := self._gpu_memory()):
             text = f"{memory} ({text})"
         if count == 1:
-            return text if number(self.demand.amount(place) / UNITS.get(place, 1.0)) == "1" else f"{text} on one node"
-        smallest = min(self._asked(pod_class, place) for pod_class in self.demand.classes)
-        if room.allowed and room.counts(place) and smallest * 2 > room.largest(place):
+            return (
+                text
+                if number(self.demand.amount(resource) / UNITS.get(resource, 1.0)) == "1"
+                else f"{text} on one node"
+            )
+        smallest = min(self._asked(pod_class, resource) for pod_class in self.demand.classes)
+        if room.allowed and room.counts(resource) and smallest * 2 > room.largest(resource):
             return f"{text} on {count} nodes"
         return f"{text} in {count} pods"
 
@@ -192,24 +201,24 @@ class Shortage:
         mib = sum(each.memory_mib * each.devices for each in shares if each is not None)
         return f"{mib} MiB of GPU memory" if mib else ""
 
-    def _asked(self, pod_class: PodClass, place: int) -> float:
-        return asked(pod_class, place, self.demand.device_mib)
+    def _asked(self, pod_class: PodClass, resource: int) -> float:
+        return asked(pod_class, resource, self.demand.device_mib)
 
-    def _amount(self, place: int, amount: float) -> str:
-        return shown(place, amount, self._snapshot.resource_names, unit=False)
+    def _amount(self, resource: int, amount: float) -> str:
+        return shown(resource, amount, self._snapshot.resource_names, unit=False)
 
-    def _largest_pod(self, place: int) -> float:
-        return max(self._asked(pod_class, place) for pod_class in self.demand.classes)
+    def _largest_pod(self, resource: int) -> float:
+        return max(self._asked(pod_class, resource) for pod_class in self.demand.classes)
 
     # The queue
 
-    def _standing(self, place: int) -> tuple[bool, str, float, float]:
+    def _account_of(self, resource: int) -> tuple[bool, str, float, float]:
         """The account of the first queue on the way up that would exceed its fair share with the job, else of its own.
 
         Whether there is such a queue, while others hold something that it could have otherwise; its name, what it holds
         and its fair share.
         """
-        index, tree, unit = QUEUE_RESOURCES.index(place), self._snapshot.queues, UNITS.get(place, 1.0)
+        index, tree, unit = QUEUE_RESOURCES.index(resource), self._snapshot.queues, UNITS.get(resource, 1.0)
         held_by, shares = self._decisions.queue_allocated, self._decisions.fair_share
         everybody = sum(held_by.get(tree.queues[row].name, NOTHING)[index] for row in tree.roots)
         path = tree.paths[tree.rows[self._job.queue]]
@@ -223,7 +232,7 @@ class Shortage:
 
     # Topology
 
-    def _domains(self, reason: DomainsShort) -> Told:
+    def _domains(self, reason: DomainsShort) -> WordedReason:
         """No domain of a level holds the pods together."""
         best, count, level = reason.best, len(reason.domains) + reason.more, _short_level(reason.level)
         pods = len(self.demand.tasks)
@@ -231,25 +240,25 @@ class Shortage:
         if reason.scarcest is None:
             structured = Reason(reason.code, "topology", "pods", float(best.required), float(best.pods), scope=level)
             needs = f"needs room for {best.required} pods in one {level}"
-            return Told(structured, (needs, f"{which} takes {best.pods}"), in_line=True)
+            return WordedReason(structured, (needs, f"{which} takes {best.pods}"), in_line=True)
         takes = ""
         if not best.resources and best.pods < best.required:
             takes = f" and takes {best.pods} of {best.required} pods"
         scarce = reason.scarcest
         needs = f"needs {scarce.asked} {scarce.resource}{f' in {pods} pods' if pods > 1 else ''} in one {level}"
         has = f"{which} has {scarce.free} of {scarce.total} free{takes}"
-        return Told(_scarce(reason.code, scarce, level), (needs, has), in_line=True)
+        return WordedReason(_scarce(reason.code, scarce, level), (needs, has), in_line=True)
 
-    def _topology(self, reason: TopologyUnsatisfied) -> Told:
+    def _topology(self, reason: TopologyUnsatisfied) -> WordedReason:
         level, scarce = _short_level(reason.level), reason.scarcest
         if scarce is None:
             structured = Reason(reason.code, "topology", scope=level)
-            return Told(
+            return WordedReason(
                 structured, (f"no {level} of topology {reason.topology} takes its pods together",), in_line=True
             )
         needs = f"needs {scarce.asked} {scarce.resource} in one {level}"
         has = f"{scarce.free} of {scarce.total} are free in all"
-        return Told(_scarce(reason.code, scarce, level), (needs, has), in_line=True)
+        return WordedReason(_scarce(reason.code, scarce, level), (needs, has), in_line=True)
 
 
 def _scarce(code: str, scarce: Scarcity, level: str) -> Reason:

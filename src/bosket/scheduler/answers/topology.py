@@ -14,7 +14,7 @@ from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.topology import OUTSIDE, TopologyTree
 
-#: The resources that are told about, and what one of them is.
+#: The resources that are shown, with their units.
 SHOWN = {"gpus": (GPU, 1.0), "cpus": (CPU, 1000.0), "memory_gib": (MEMORY, float(2**30))}
 
 
@@ -55,22 +55,22 @@ def report(
 ) -> TopologyReport:
     """The topology as nodes are now.
 
-    `pod`: what each pod of a gang asks for, by the names in `SHOWN`; `depth`: how many levels are told about.
+    `pod`: what each pod of a gang asks for, by the names in `SHOWN`; `depth`: how many levels are shown.
     """
     table = snapshot.nodes
     taking = snapshot.taking_nodes()
     slots = np.full(len(table), np.inf)
     for name, asked in pod.items():
-        place, unit = SHOWN[name]
+        resource, unit = SHOWN[name]
         if asked:
-            np.minimum(slots, np.floor(table.idle[place] / (asked * unit)), out=slots)
+            np.minimum(slots, np.floor(table.idle[resource] / (asked * unit)), out=slots)
     np.minimum(slots, table.idle[PODS], out=slots)
     by_level = {
         "nodes": tree.sums(np.ones(len(table))),
         "taking": tree.sums(taking.astype(np.float64)),
         "gang": tree.sums(np.where(taking, np.maximum(slots, 0.0), 0.0)),
-        **{f"{name} total": tree.sums(table.allocatable[place] / unit) for name, (place, unit) in SHOWN.items()},
-        **{f"{name} free": tree.sums(table.idle[place] / unit) for name, (place, unit) in SHOWN.items()},
+        **{f"{name} total": tree.sums(table.allocatable[resource] / unit) for name, (resource, unit) in SHOWN.items()},
+        **{f"{name} free": tree.sums(table.idle[resource] / unit) for name, (resource, unit) in SHOWN.items()},
     }
 
     def amount(total: float, free: float) -> Amount:

@@ -2,7 +2,7 @@
 
 The order is the session's own (`JobsByQueue`). After each turn the job's queue is charged with what the job asks for,
 as if it had got it: what is listed is the order in which jobs start as room comes free. What became of each job in the
-cycle itself is told beside it.
+cycle itself is shown beside it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def turn_order(snapshot: Snapshot, configuration: Configuration, decisions: Deci
     turns = JobsByQueue(session, session.jobs.pending())
     jobs: list[JobState] = []
     reasons: list[str] = []
-    before: _Standing | None = None
+    before: _JobInTurn | None = None
     while (job := turns.pop()) is not None:
         if before is not None:
             reasons.append(before.reason_against(job))
         jobs.append(job)
-        before = _Standing(session, job)
+        before = _JobInTurn(session, job)
         session.queues.charge(job.queue_row, job.next_request(), preemptible=job.job.preemptible)
     answers = Sentences(snapshot, decisions).answers()
     shown = shown_names(job.group for job in snapshot.jobs.values())
@@ -93,7 +93,7 @@ def _outcome(job: Job, decisions: Decisions) -> Outcome:
     return "starts" if any(not isinstance(each, Eviction) for each in places) else "waits"
 
 
-class _Standing:
+class _JobInTurn:
     """A job whose turn it is, with the accounts of queues as they are before it is served."""
 
     def __init__(self, session: Session, job: JobState) -> None:

@@ -160,8 +160,8 @@ class DomainsShort(msgspec.Struct, frozen=True):
         count = len(self.domains) + self.more
         none = f"None of {count} domains" if count > 1 else "The one domain"
         cannot = "can" if count > 1 else "can't"
-        is_told = not self.best.resources and self.best.pods < self.best.required
-        pods = f"; it could take {self.best.pods} of {self.best.required} pods" if is_told else ""
+        is_shown = not self.best.resources and self.best.pods < self.best.required
+        pods = f"; it could take {self.best.pods} of {self.best.required} pods" if is_shown else ""
         best = f"The best is {self.best.domain}: {self.scarcest}{pods}" if self.scarcest else str(self.best)
         return f"{none} of level {self.level} {cannot} hold the pods together. {best}."
 

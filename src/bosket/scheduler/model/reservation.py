@@ -32,13 +32,13 @@ class Reservation(msgspec.Struct, frozen=True):
     nodes: tuple[HeldNode, ...]
 
 
-def standing(reservations: tuple[Reservation, ...], jobs: Mapping[ObjectKey, Job]) -> tuple[Reservation, ...]:
+def still_valid(reservations: tuple[Reservation, ...], jobs: Mapping[ObjectKey, Job]) -> tuple[Reservation, ...]:
     """Those whose job is still there, unchanged, and waits; the very same tuple where that is true of all."""
-    kept = tuple([each for each in reservations if _stands(each, jobs.get(each.job))])
+    kept = tuple([each for each in reservations if _is_valid(each, jobs.get(each.job))])
     return reservations if len(kept) == len(reservations) else kept
 
 
-def _stands(reservation: Reservation, job: Job | None) -> bool:
+def _is_valid(reservation: Reservation, job: Job | None) -> bool:
     if job is None or not job.has_pending:
         return False
     meta = job.group.metadata

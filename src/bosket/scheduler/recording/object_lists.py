@@ -37,7 +37,7 @@ class RecordedList:
     redact: Callable[[Any], KubeObject] = bare  #: what of an object is written down
 
 
-#: By name, in the order in which they are read: pods last, because they are judged by what else is there.
+#: By name, in the order in which they are read: pods last, because reading a pod depends on the other objects.
 LISTS: Final[Mapping[str, RecordedList]] = {
     "nodes": RecordedList(Node, sharded=True),
     "nodeResourceTopologies": RecordedList(NodeResourceTopology),

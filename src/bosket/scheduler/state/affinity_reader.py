@@ -47,9 +47,9 @@ class AffinityReader:
         near = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
         if not near and not spec.topologySpreadConstraints:
             return None
-        told_apart_by = tuple((key, labels.get(key)) for key in _label_keys(spec))
+        label_values = tuple((key, labels.get(key)) for key in _label_keys(spec))
         source = msgspec.json.encode((affinity if near else None, spec.topologySpreadConstraints))
-        key = (pod.metadata.namespace, source, told_apart_by)
+        key = (pod.metadata.namespace, source, label_values)
         affinity_terms = self._known.get(key)
         if affinity_terms is None:
             made = self._make(affinity or Affinity(), spec.topologySpreadConstraints, pod.metadata.namespace, labels)

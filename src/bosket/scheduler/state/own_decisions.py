@@ -16,7 +16,7 @@ from bosket.scheduler.model.cause import Recalled
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.nomination import GONE, Nomination, Nominations
-from bosket.scheduler.model.reservation import Reservation, standing
+from bosket.scheduler.model.reservation import Reservation, still_valid
 from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.invalidation import Dirty
@@ -134,7 +134,7 @@ class OwnDecisions:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Nodes that are held for jobs that still wait; the same object while nothing changed."""
-        self._reservations = standing(self._reservations, self._jobs.known)
+        self._reservations = still_valid(self._reservations, self._jobs.known)
         return self._reservations
 
     def hold(self, reservations: tuple[Reservation, ...]) -> None:

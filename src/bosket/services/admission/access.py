@@ -22,7 +22,7 @@ from bosket.kube.access import against_namespace, against_subject, class_rules, 
 from bosket.runtime.webhook.verdict import ADMITTED, Refusal, Verdict
 from bosket.services.admission.options import Options
 
-#: Who may do anything anyway: take a rule off, for one.
+#: groups that may do anything anyway, such as removing a rule
 _MASTERS: Final = "system:masters"
 _POD_GROUP: Final = "PodGroup"
 _CLASS_LABELS: Final = (keys.PRIORITY_CLASS_LABEL, keys.RAY_PRIORITY_CLASS_LABEL)
@@ -31,7 +31,7 @@ _CLASS_FIELD: Final = "priorityClassName"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What there is in the cluster that rules are about."""
+    """What the rules read of the cluster."""
 
     queues: Callable[[], Mapping[str, Queue]]
     classes: Callable[[], Mapping[str, PriorityClass]]
@@ -44,7 +44,7 @@ class Known:
 
 
 class Use(NamedTuple):
-    """One queue, priority class or pod group that an object names, and where."""
+    """A queue, priority class or pod group that an object names, and the field."""
 
     #: `queue`, `class` or `group`
     kind: str
@@ -53,7 +53,7 @@ class Use(NamedTuple):
 
 
 def check_access(request: AdmissionRequest, options: Options, known: Known) -> Verdict:
-    """Refuses what names a queue or a priority class that isn't for its namespace, or for its author."""
+    """Refuses objects whose queue or priority class isn't allowed for their namespace or author."""
     if not options.access_control or not isinstance(request.object, dict):
         return ADMITTED
     kind = request.kind.kind if request.kind is not None else ""

@@ -1,5 +1,4 @@
-"""Pod admission: `validate` returns what is wrong with a pod, `mutate` a completed pod. Pure, but for random name
-suffixes.
+"""Pod admission: `validate` returns what is wrong with a pod, `mutate` a completed pod. Pure, but for random names.
 
 Called by the webhooks and the embedded cluster. `mutate` leaves an invalid pod as it is: another webhook may still fix
 it before it is validated, and its user sees the pod as written.
@@ -63,23 +62,23 @@ def may_be_refused(metadata: Mapping[str, Any], rules: PodRules) -> bool:
 
 
 def validate(pod: Pod, rules: PodRules) -> tuple[Refusal, ...]:
-    """What is wrong with the pod; nothing, if it isn't ours to judge."""
+    """What is wrong with the pod; empty for pods of other schedulers."""
     if pod.spec.schedulerName != rules.scheduler_name:
         return ()
     return tuple(refusal for plugin in plugins(rules) for refusal in plugin.validate(pod))
 
 
 def validate_update(old: Pod, new: Pod, rules: PodRules) -> tuple[Refusal, ...]:
-    """What is wrong with the pod and wasn't before.
+    """What is wrong with the pod and wasn't before the update.
 
-    A pod that got in under other rules can still be labelled, bound, and let go of by its finalizers.
+    A pod that was admitted under other rules can still be labelled, bound, and released by its finalizers.
     """
     refusals = validate(new, rules)
     return tuple(each for each in refusals if each not in validate(old, rules)) if refusals else ()
 
 
 def mutate(pod: Pod, rules: PodRules, make_suffix: Suffix = random_suffix) -> Pod:
-    """The pod completed; the same pod if there is nothing to do."""
+    """The completed pod; the same object if there is nothing to do."""
     if pod.spec.schedulerName != rules.scheduler_name or validate(pod, rules):
         return pod
     for plugin in plugins(rules, make_suffix):

@@ -42,7 +42,7 @@ _AT_LEAST_ONE: Final = frozenset(
 
 
 class Problem(NamedTuple):
-    """A value that can't be followed."""
+    """An invalid value, with its field."""
 
     field: str
     sentence: str
@@ -52,7 +52,7 @@ class Problem(NamedTuple):
 
 
 def config_problems(spec: ConfigSpec, namespace: str = "") -> list[Problem]:
-    """Everything that is wrong, by field. `namespace`: where the operator deploys, if that is known."""
+    """All problems, by field. `namespace`: where the operator deploys, if known."""
     elsewhere = f'is "{spec.namespace}": this operator deploys in {namespace}, and has no rights elsewhere'
     is_elsewhere = bool(namespace and spec.namespace and spec.namespace != namespace)
     found = [Problem("spec.namespace", elsewhere)] if is_elsewhere else []
@@ -60,7 +60,7 @@ def config_problems(spec: ConfigSpec, namespace: str = "") -> list[Problem]:
 
 
 def shard_problems(shard: SchedulingShard, common: Common, others: Iterable[SchedulingShard]) -> list[Problem]:
-    """What is wrong with the shard, among all shards."""
+    """The shard's problems, given all shards."""
     return [*_shard(shard, common), *_collisions(shard, others)]
 
 

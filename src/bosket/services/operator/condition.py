@@ -16,7 +16,7 @@ PROMETHEUS_ANSWERS: Final = "prometheus_connected"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a reconciliation found out."""
+    """The results of a reconciliation."""
 
     #: What can't be followed, and what the server refused.
     problems: Sequence[str] = ()
@@ -34,7 +34,7 @@ class Findings:
 
 
 def conditions(findings: Findings, before: Iterable[Condition], generation: int, now: float) -> tuple[Condition, ...]:
-    """The conditions after a reconciliation; one whose status stays keeps the time of its last change."""
+    """The conditions after a reconciliation; an unchanged status keeps its transition time."""
     problems, notes = "\n".join(findings.problems), "\n".join(findings.notes)
     deployed = not findings.problems and not findings.absent
     available = deployed and not findings.unavailable
@@ -69,7 +69,7 @@ def conditions(findings: Findings, before: Iterable[Condition], generation: int,
 
 
 def unavailable(manifest: Manifest, live: dict[str, Any]) -> str | None:
-    """What is in the way of a workload; None if nothing is, or if the object is none."""
+    """Why a workload isn't available; None if it is, or if the object is no workload."""
     status = live.get("status") or {}
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     current = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)

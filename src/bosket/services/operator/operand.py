@@ -33,13 +33,13 @@ from bosket.services.operator.image import reference
 from bosket.services.operator.manifest import Manifest
 from bosket.services.operator.workload import METRICS, Workload, port
 
-#: Where services tell of their health and of what they measure.
+#: the port of health and metrics
 METRICS_PORT: Final = 8080
 WEBHOOK: Final = "webhook"
 
 
 def amounts(cpu: str, memory: str, most_memory: str) -> Manifest:
-    """What a service asks for. Its CPU isn't bounded: one that starts would take minutes, and be taken for dead."""
+    """Requests of a service. No CPU limit: with one, starting would take minutes and fail the liveness probe."""
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": most_memory}}
 
 
@@ -48,7 +48,7 @@ _SMALL: Final = amounts("50m", "256Mi", "1Gi")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a section of a Config says, of whichever operand."""
+    """The settings of a Config's section."""
 
     service: ServiceConfig
     replicas: int | None

@@ -21,7 +21,7 @@ from bosket.services.operator.manifest import MANAGED_BY_LABEL, MANAGER, Manifes
 
 _log = logging.getLogger(__name__)
 
-#: Who our fields belong to.
+#: our field manager
 FIELD_MANAGER: Final = MANAGER
 #: Attempts in a row after which a failure is reported although the old object still exists.
 _TOLD_FAILURES: Final = 3
@@ -29,7 +29,7 @@ _TOLD_FAILURES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An object that the server didn't take."""
+    """The server refused an object."""
 
     what: str
     error: str
@@ -40,7 +40,7 @@ class Refused:
 
 @dataclass(slots=True)
 class Applied:
-    """What came of applying an owner's objects."""
+    """The result of applying an owner's objects."""
 
     #: Writes that the server refused, with the reason; conditions report them.
     refused: list[Refused] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Applied:
 
 
 class Owned:
-    """All objects that carry the operator's label."""
+    """All objects with the operator's label."""
 
     def __init__(self, client: Client, informers: Informers, namespace: str) -> None:
         """`namespace`: where all of them are that can be in one."""
@@ -80,11 +80,11 @@ class Owned:
             await informer.wait_synced()
 
     def live(self, manifest: Manifest) -> dict[str, Any] | None:
-        """The object as it is known; None while it isn't there."""
+        """The object as the informer has it; None if it doesn't exist."""
         return self._informers[kind_of(manifest)].store.get(identify(manifest).key)
 
     async def apply(self, desired: Iterable[Manifest], owner: Manifest) -> Applied:
-        """Makes the owner's objects like these and deletes its others; what a server refuses doesn't stop the rest."""
+        """Creates and updates the owner's objects and deletes its others; a refused object doesn't stop the rest."""
         applied = Applied()
         wanted: set[tuple[Dynamic, ObjectKey]] = set()
         for manifest in desired:

@@ -21,7 +21,7 @@ from bosket.services.operator.workload import (
 
 
 def plan(common: Common, shards: Iterable[SchedulingShard]) -> list[Manifest]:
-    """Objects in the order in which they are made: who somebody is before what they run."""
+    """The objects in the order of creation: accounts before the workloads that use them."""
     spec = common.config.spec
     objects = [service_account(common, SCHEDULER)] if schedulers_are_on(common) else []
     for operand in OPERANDS:
@@ -45,7 +45,8 @@ def plan(common: Common, shards: Iterable[SchedulingShard]) -> list[Manifest]:
 def _webhooks(common: Common) -> list[Manifest]:
     """Webhook configurations without webhooks: the serving process fills them in, with its CA bundle.
 
-    So an API server never asks where nobody answers yet; and nothing is left of them when admission is taken away.
+    So an API server never calls a webhook before something serves it, and nothing is left when admission is switched
+    off.
     """
     names = webhook_configurations(common.config.spec)
     validating = [names.validating]

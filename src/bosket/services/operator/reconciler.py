@@ -37,7 +37,7 @@ from bosket.services.operator.prometheus_probe import PrometheusHealth
 from bosket.services.operator.without_effect import config_notes, shard_notes
 
 NAME: Final = "operator"
-#: KAI's, so that the operators of both don't work against each other.
+#: the name of KAI's own lease, so that only one of the two operators works
 LEASE_NAME: Final = "41fce092.run.ai"
 _CONFIG_KEY: Final = ObjectKey("", CONFIG_NAME)
 
@@ -75,7 +75,7 @@ class Operator:
         self._look_at_everything()
         await self._controller.run()
 
-    # --- what brings an owner here
+    # --- events
 
     def _config_changed(self, change: Change[Config]) -> None:
         if any(each is not None and each.metadata.name == CONFIG_NAME for each in change):
@@ -93,7 +93,7 @@ class Operator:
             self._soon(_shard_key(owner["name"]))
 
     def _lease_changed(self, change: Change[Lease]) -> None:
-        """Renewals change nothing: who holds it does."""
+        """A change of the holder enqueues the shard; renewals don't."""
         old, new = change
         if old is not None and new is not None and old.spec.holderIdentity == new.spec.holderIdentity:
             return
@@ -110,7 +110,7 @@ class Operator:
     def _soon(self, key: ObjectKey) -> None:
         self._controller.queue.add_after(key, self._options.gather_seconds)
 
-    # --- what is done about it
+    # --- reconciling
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         config = self._configs.store.get(_CONFIG_KEY)
@@ -153,7 +153,7 @@ class Operator:
         return self._look_again(findings)
 
     def _look_again(self, findings: Findings) -> float | None:
-        """What is in the way may go without a word: a kind is installed, a right is given."""
+        """Seconds until the next look: a missing kind or right may be added without an event."""
         return self._options.look_again_seconds if findings.problems or findings.missing else None
 
     async def _shard_findings(self, found: SchedulingShard, config: Config | None) -> Findings:
@@ -170,7 +170,7 @@ class Operator:
         return replace(deployed, notes=shard_notes(found, common))
 
     async def _deploy(self, desired: Sequence[Manifest], owner: Manifest) -> Findings:
-        """Makes the objects and looks what came of it."""
+        """Applies the objects and collects the result."""
         possible, missing = await self._served.divide(desired)
         applied = await self._owned.apply(possible, owner)
         absent, late = [], []
@@ -195,7 +195,7 @@ class Operator:
             return findings, None
         rules, health = monitoring.probe_settings(common), self._prometheus
         probe_after = await health.look(settings.externalPrometheusUrl, rules)
-        # One that answered before isn't called unreachable for a single answer that is lost.
+        # A Prometheus that answered before isn't reported as unreachable after a single failure.
         known = find_condition(common.config.status.conditions, DEPENDENCIES)
         did_answer = known is not None and known.reason == PROMETHEUS_ANSWERS
         if health.problem is None or (did_answer and health.failures < rules.max_failures):
@@ -204,7 +204,7 @@ class Operator:
         return replace(findings, missing=missing, prometheus_answers=False), probe_after
 
     async def _leader(self, found: SchedulingShard, common: Common) -> shard.Leader | None:
-        """Who decides for the shard, if that is a pod that can be reached."""
+        """The leading scheduler of the shard, if it is a reachable pod."""
         key = ObjectKey(common.namespace, shard.lease_name(found, common))
         self._shard_of_lease[key] = found.metadata.name
         lease = self._leases.store.get(key)
@@ -224,7 +224,8 @@ class Operator:
         return shard.Leader(holder, pod.metadata.uid, pod.status.podIP)
 
     async def _remove_leases(self, shard_name: str) -> float | None:
-        """The leases of a shard that is gone, once nobody holds them: a scheduler that ends may have made one anew."""
+        """Deletes the leases of a deleted shard once nobody holds them: a terminating scheduler may have created one
+        again."""
         now, waits = self._env.clock.now(), []
         for key in [key for key, name in self._shard_of_lease.items() if name == shard_name]:
             lease = self._leases.store.get(key)

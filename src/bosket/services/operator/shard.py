@@ -24,7 +24,7 @@ from bosket.services.operator.workload import (
     vertical_autoscaler,
 )
 
-#: Of the ServiceAccount that all schedulers share.
+#: the name of the ServiceAccount of all schedulers
 SCHEDULER: Final = "scheduler"
 _FILE: Final = "config.yaml"
 _DIRECTORY: Final = "/etc/config"
@@ -63,7 +63,7 @@ UNDERSTOOD_ARGUMENTS: Final = frozenset(
 
 
 class Leader(NamedTuple):
-    """The pod that decides."""
+    """The pod of the leading scheduler."""
 
     name: str
     uid: str
@@ -71,29 +71,29 @@ class Leader(NamedTuple):
 
 
 def name_of(shard: SchedulingShard, common: Common) -> str:
-    """Of everything that the shard has."""
+    """The name of all objects of the shard."""
     return f"{common.scheduler_name}-{shard.metadata.name}"
 
 
 def lease_name(shard: SchedulingShard, common: Common) -> str:
-    """For which the shard's schedulers compete."""
+    """The lease for which the shard's schedulers compete."""
     partition = shard.spec.partitionLabelValue
     return f"{common.scheduler_name}-{partition}" if partition else common.scheduler_name
 
 
 def schedulers_are_on(common: Common) -> bool:
-    """Whether shards have schedulers at all."""
+    """Whether the Config deploys schedulers at all."""
     section = common.config.spec.scheduler or SchedulerConfig()
     return (section.service or ServiceConfig()).enabled is not False
 
 
 def not_understood(shard: SchedulingShard) -> list[str]:
-    """Arguments that our scheduler doesn't have, and isn't given."""
+    """Arguments of the shard that our scheduler doesn't have."""
     return sorted(shard.spec.args.keys() - UNDERSTOOD_ARGUMENTS)
 
 
 def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> list[Manifest]:
-    """All that the shard deploys: nothing, where the Config switches schedulers off."""
+    """All objects of the shard; none if the Config switches schedulers off."""
     if not schedulers_are_on(common):
         return []
     name, section = name_of(shard, common), common.config.spec.scheduler or SchedulerConfig()
@@ -144,7 +144,7 @@ def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> li
     headless = {"clusterIP": "None"} if kind == "ClusterIP" else {}
     if workload.replicas < 2:
         return [*made, service(common, name, [entry], type=kind, **headless)]
-    # Only the leader's pages tell what is decided: the service has no selector, and the slice names one pod.
+    # Only the leader's pages are up to date: the Service has no selector, and the EndpointSlice names one pod.
     reached = service(common, name, [entry], type=kind, **headless)
     del reached["spec"]["selector"]
     return [*made, reached, _slice(common, name, target, leader)]

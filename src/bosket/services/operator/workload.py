@@ -44,7 +44,7 @@ class Workload:
 
 
 def service_account(common: Common, name: str) -> Manifest:
-    """Who the service is; what it may do comes with the installation."""
+    """The account of the service; its rights come with the installation."""
     return manifest("v1", "ServiceAccount", name, common.namespace)
 
 

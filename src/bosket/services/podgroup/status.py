@@ -10,7 +10,7 @@ Phases, of which KAI's newer versions have none:
     Evicted     it hasn't its minimum of pods with a node because the scheduler evicted it, and had it before
     Unknown     it has no pods, and wasn't evicted
 
-The condition Evicted says by whom it was evicted last, why, and what was lost, until it has its minimum again.
+The condition Evicted says which job preempted it last, why, and what was lost, until it has its minimum again.
 """
 
 from __future__ import annotations

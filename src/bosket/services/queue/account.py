@@ -89,7 +89,7 @@ class Accounts:
         return self._queues.get(name)
 
     def status(self, name: str, now: float) -> QueueStatus:
-        """What the status of a queue should say; conditions other than Orphan are whoever else's they are."""
+        """The status of a queue; conditions other than Orphan belong to other writers."""
         queue = self._queues[name]
         allocated, firm, requested = (self._total.of((name, each)) for each in FIELDS)
         children = sorted(each for each, child in self._queues.items() if child.spec.parentQueue == name)

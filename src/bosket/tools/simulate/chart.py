@@ -15,7 +15,7 @@ _WIDTH: Final = 1000
 _LEFT, _RIGHT, _TOP, _CAPTION, _GAP, _BOTTOM = 64, 24, 40, 24, 58, 52
 _PANEL_HEIGHT: Final = 230
 _LEGEND_ROW: Final = 22
-#: Told apart by people who see colours differently, too.
+#: distinguishable for people with colour vision deficiency
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#555555")
 _DASHES: Final = ("", "7 4", "2 3")
 _LETTER_WIDTH: Final = 7.2

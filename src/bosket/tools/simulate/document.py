@@ -16,7 +16,7 @@ class InvalidDocument(ValueError):
 
 
 def fields_of(where: str, value: Any, kind: type[T], report: Report) -> T:
-    """A map as a Struct whose fields are named in small letters; `report` is told of keys that have no effect."""
+    """A map as a Struct whose fields are named in small letters; `report` is called with keys that have no effect."""
     if not isinstance(value, dict):
         raise InvalidDocument(f"{where or 'the document'} must be a map, it is {type(value).__name__}")
     known = {field.encode_name for field in msgspec.structs.fields(kind)}

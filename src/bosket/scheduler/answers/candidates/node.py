@@ -113,11 +113,13 @@ def _more(trial: Trial) -> Iterator[Candidate]:
     row = table.rows[model.metadata.name]
     if not is_large[row]:
         kind = "larger-nodes"
-        short = [place for place in range(len(need)) if need[place] > table.allocatable[place, row]]
-        for place in short:
-            amounts[_wire_name(trial.snapshot.resource_names[place], amounts)] = _wire_amount(place, need[place])
+        short = [resource for resource in range(len(need)) if need[resource] > table.allocatable[resource, row]]
+        for resource in short:
+            amounts[_wire_name(trial.snapshot.resource_names[resource], amounts)] = _wire_amount(
+                resource, need[resource]
+            )
         larger = ", but with " + ", ".join(
-            _in_words(trial.snapshot.resource_names[place], place, need[place]) for place in short
+            _in_words(trial.snapshot.resource_names[resource], resource, need[resource]) for resource in short
         )
 
     def patch(size: int) -> Patches:
@@ -139,11 +141,11 @@ def _first_nodes(trial: Trial, need: Vector) -> Candidate:
     """Nodes for a cluster that has none, each as large as the largest pod."""
     names = trial.snapshot.resource_names
     amounts: dict[str, Quantity] = {"pods": "110"}
-    for place, amount in enumerate(need):
-        if amount and place != PODS:
-            amounts[_wire_name(names[place], amounts)] = _wire_amount(place, float(amount))
-    places = [int(place) for place in np.flatnonzero(need) if place != PODS]
-    asked = [_in_words(names[place], place, float(need[place])) for place in places]
+    for resource, amount in enumerate(need):
+        if amount and resource != PODS:
+            amounts[_wire_name(names[resource], amounts)] = _wire_amount(resource, float(amount))
+    resources = [int(resource) for resource in np.flatnonzero(need) if resource != PODS]
+    asked = [_in_words(names[resource], resource, float(need[resource])) for resource in resources]
     ready = NodeStatus(conditions=(NodeCondition(type="Ready", status="True"),))
     model = Node(metadata=ObjectMeta(name="node"), status=ready)
     return Candidate(
@@ -173,16 +175,16 @@ def _wire_name(name: str, amounts: dict[str, Quantity]) -> str:
     return next((each for each in ("nvidia.com/gpu", "amd.com/gpu") if each in amounts), "nvidia.com/gpu")
 
 
-def _wire_amount(place: int, amount: float) -> str:
-    return f"{int(amount)}m" if place == CPU else str(int(amount))
+def _wire_amount(resource: int, amount: float) -> str:
+    return f"{int(amount)}m" if resource == CPU else str(int(amount))
 
 
-def _in_words(name: str, place: int, amount: float) -> str:
-    if place == GPU:
+def _in_words(name: str, resource: int, amount: float) -> str:
+    if resource == GPU:
         return f"{amount:g} GPUs"
-    if place == CPU:
+    if resource == CPU:
         return f"{amount / 1000:g} CPU cores"
-    return f"{amount / 2**30:.4g} GiB of memory" if place == MEMORY else f"{amount:g} {name}"
+    return f"{amount / 2**30:.4g} GiB of memory" if resource == MEMORY else f"{amount:g} {name}"
 
 
 def _named(nodes: list[Node]) -> str:

@@ -66,27 +66,27 @@ def _raised(trial: Trial, bound: _Bound) -> Iterator[Candidate]:
     wanted = _wanted(trial)
     held = allocated_by_row(trial)
     path = tree.paths[tree.rows[trial.job.queue]]
-    for place, (_, unit, _, _) in enumerate(_RESOURCES):
-        if not wanted[place]:
+    for resource, (_, unit, _, _) in enumerate(_RESOURCES):
+        if not wanted[resource]:
             continue
-        bounds = [(row, getattr(tree.queues[row], bound)[place]) for row in path]
-        low = [(row, value) for row, value in bounds if UNLIMITED < value < held[row][place] + wanted[place]]
+        bounds = [(row, getattr(tree.queues[row], bound)[resource]) for row in path]
+        low = [(row, value) for row, value in bounds if UNLIMITED < value < held[row][resource] + wanted[resource]]
         if not low:
             continue
         # Others that wait in these queues may come first: as much as all of them ask for is enough.
-        most = max(math.ceil((held[row][place] + _requested(trial)[place] - value) / unit) for row, value in low)
-        yield _raise(trial, bound, place, low, max(1, most))
+        most = max(math.ceil((held[row][resource] + _requested(trial)[resource] - value) / unit) for row, value in low)
+        yield _raise(trial, bound, resource, low, max(1, most))
 
 
-def _raise(trial: Trial, bound: _Bound, place: int, low: list[tuple[QueueRow, float]], most: int) -> Candidate:
-    field, unit, in_field, words = _RESOURCES[place]
+def _raise(trial: Trial, bound: _Bound, resource: int, low: list[tuple[QueueRow, float]], most: int) -> Candidate:
+    field, unit, in_field, words = _RESOURCES[resource]
     tree, held = trial.snapshot.queues, allocated_by_row(trial)
     # All of them get room for the same amount beyond what they hold; a queue that has that much already is left alone.
-    least = min(value - held[row][place] for row, value in low)
+    least = min(value - held[row][resource] for row, value in low)
 
     def raised(size: int) -> list[tuple[str, float]]:
         room = least + size * unit
-        amounts = [(tree.queues[row].name, value, held[row][place] + room) for row, value in low]
+        amounts = [(tree.queues[row].name, value, held[row][resource] + room) for row, value in low]
         return [(name, math.ceil(new / unit - 1e-9)) for name, value, new in amounts if new > value]
 
     def patch(size: int) -> Patches:

@@ -11,7 +11,7 @@ Priority inside a queue, quota and fair share go before a reservation.
 
 forecast.py  when nodes will have room
 planning.py  the earliest time at which a gang has room as a whole, also in one rack or zone
-held.py      who gets a reservation, and whom its nodes are kept from
+held.py      which jobs get a reservation, and which pods its nodes are kept from
 """
 
 from __future__ import annotations

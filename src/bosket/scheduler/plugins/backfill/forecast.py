@@ -29,10 +29,10 @@ class Release(NamedTuple):
 
     when: float
     row: int
-    amounts: tuple[tuple[int, float], ...]  #: (place of the resource, amount)
+    amounts: tuple[tuple[int, float], ...]  #: (resource index, amount)
 
 
-class Hold(NamedTuple):
+class HeldInterval(NamedTuple):
     """What is kept on nodes for a job, and from when to when the job is expected to have it."""
 
     start: float
@@ -57,15 +57,15 @@ class Forecast:
         self._rows = np.array([each.row for each in releases], dtype=np.intp)
         self._amounts = np.zeros((len(session.snapshot.resource_names), len(releases)))
         for number, release in enumerate(releases):
-            for place, amount in release.amounts:
-                self._amounts[place, number] = amount
+            for resource, amount in release.amounts:
+                self._amounts[resource, number] = amount
 
-    def moments(self, holds: Iterable[Hold]) -> list[float]:
+    def moments(self, holds: Iterable[HeldInterval]) -> list[float]:
         """The times at which something becomes free, from now on; at the end of others' holds, too."""
         later = {each.end for each in holds if self._now < each.end < math.inf}
         return sorted({self._now, *self._when.tolist(), *later})
 
-    def free_at(self, when: float, holds: Iterable[Hold] = ()) -> Amounts2D:
+    def free_at(self, when: float, holds: Iterable[HeldInterval] = ()) -> Amounts2D:
         """What is free then, less what is held for others: from now on until they are expected to have ended.
 
         Nothing that is free at one time is taken at a later one, so that the first time with enough room can be
@@ -74,8 +74,8 @@ class Forecast:
         free = self._base.copy()
         count = int(self._when.searchsorted(when, side="right"))
         rows = self._rows[:count]
-        for place in range(len(free)):
-            np.add.at(free[place], rows, self._amounts[place, :count])
+        for resource in range(len(free)):
+            np.add.at(free[resource], rows, self._amounts[resource, :count])
         for hold in holds:
             if hold.end > when:
                 free[:, hold.rows] -= hold.amounts
@@ -136,7 +136,7 @@ def _held_nodes(reservations: Iterable[Reservation]) -> dict[str, list[_HeldFrom
 
 
 def needs_of(pod_class: PodClass) -> tuple[tuple[int, float], ...]:
-    """(place, amount) of what a pod takes of a node; parts of shared GPUs as whole ones."""
+    """(resource index, amount) of what a pod takes of a node; parts of shared GPUs as whole ones."""
     if pod_class.share is None:
         return pod_class.holds
     return (*pod_class.holds, (GPU, float(pod_class.share.devices)))
@@ -145,6 +145,6 @@ def needs_of(pod_class: PodClass) -> tuple[tuple[int, float], ...]:
 def rooms(free: Amounts2D, needs: Sequence[tuple[int, float]]) -> NDArray[np.float64]:
     """(node,): how many pods with such needs have room."""
     counts = np.full(free.shape[1], np.inf)
-    for place, amount in needs:
-        counts = np.minimum(counts, np.floor(free[place] / amount + 1e-9))
+    for resource, amount in needs:
+        counts = np.minimum(counts, np.floor(free[resource] / amount + 1e-9))
     return np.asarray(np.maximum(counts, 0.0))

@@ -1,4 +1,4 @@
-"""Held nodes: which large gangs have a reservation, and whom their nodes are kept from in a session."""
+"""Held nodes: which large gangs have a reservation, and which jobs their nodes are kept from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.reservation import HeldNode, Reservation
 from bosket.scheduler.model.task import PodClass, Task
-from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, Hold, needs_of, rooms
+from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, HeldInterval, needs_of, rooms
 from bosket.scheduler.plugins.backfill.planning import Plan, Planner, hold_of
 
 #: A preemptible job that would be evicted sooner than that doesn't begin.
@@ -37,7 +37,9 @@ class Terms(NamedTuple):
 class _Held:
     """One reservation in a session, and what its nodes can spare."""
 
-    def __init__(self, number: int, state: JobState, reservation: Reservation, hold: Hold, spare: Amounts2D) -> None:
+    def __init__(
+        self, number: int, state: JobState, reservation: Reservation, hold: HeldInterval, spare: Amounts2D
+    ) -> None:
         self.number, self.state, self.reservation, self.hold = number, state, reservation, hold
         #: (resource, node): what is left on its nodes when the gang has started, for jobs that are still there then
         self.spare = spare
@@ -68,9 +70,9 @@ class HeldForLargeGangs(PlacementListener):
             return ()
         forecast = Forecast(self._session, self._estimates, evicts=self._terms.evicts)
         self._forecast = forecast
-        planner, holds = Planner(self._session, forecast), list[Hold]()
+        planner, holds = Planner(self._session, forecast), list[HeldInterval]()
         before = {each.job: each for each in self._session.snapshot.reservations}
-        made: list[tuple[JobState, Reservation, Hold]] = []
+        made: list[tuple[JobState, Reservation, HeldInterval]] = []
         for state in gangs:
             plan = planner.earliest(state, holds)
             kept = self._kept(before.get(state.job.key), forecast, holds)
@@ -139,8 +141,8 @@ class HeldForLargeGangs(PlacementListener):
             if job is not None and each.state.job.key == job.key:
                 each.placed += sign
             elif end > each.hold.start:
-                for place, amount in needs_of(task.pod_class):
-                    each.spare[place, row] -= sign * amount
+                for resource, amount in needs_of(task.pod_class):
+                    each.spare[resource, row] -= sign * amount
 
     def _usable(self, bound: Sequence[_Held], numbers: tuple[int, ...], pod_class: PodClass, count: int) -> Mask:
         key = (numbers, pod_class.index, count)
@@ -157,7 +159,7 @@ class HeldForLargeGangs(PlacementListener):
         self._masks[key] = (self._version, usable)
         return usable
 
-    # Whom a reservation binds
+    # Which jobs a reservation binds
 
     def _binds(self, held: _Held, job: JobState) -> bool:
         """Whether the job must not be in the way of a reservation: it wouldn't end in time, and has no better right.
@@ -223,19 +225,19 @@ class HeldForLargeGangs(PlacementListener):
                 taken += 1
                 yield state
 
-    def _kept(self, reservation: Reservation | None, forecast: Forecast, holds: Sequence[Hold]) -> Plan | None:
+    def _kept(self, reservation: Reservation | None, forecast: Forecast, holds: Sequence[HeldInterval]) -> Plan | None:
         """The reservation as a plan, if its nodes will still be free in time."""
         if reservation is None or reservation.start < self._now:
             return None
         snapshot = self._session.snapshot
-        places = {name: place for place, name in enumerate(snapshot.resource_names)}
+        indexes = {name: index for index, name in enumerate(snapshot.resource_names)}
         taken = np.zeros_like(snapshot.nodes.idle)
         for each in reservation.nodes:
             row = snapshot.nodes.rows.get(each.node)
             if row is None:
                 return None
             for name, amount in each.amounts:
-                taken[places[name], row] = amount
+                taken[indexes[name], row] = amount
         free = forecast.free_at(reservation.start, holds)
         rows = taken.any(axis=0)
         if (free[:, rows] < taken[:, rows] - 1e-6).any():
@@ -249,7 +251,9 @@ class HeldForLargeGangs(PlacementListener):
         held: list[HeldNode] = []
         for row in np.flatnonzero(plan.taken.any(axis=0)):
             name = snapshot.nodes.nodes[row].metadata.name
-            amounts = [(names[place], float(plan.taken[place, row])) for place in np.flatnonzero(plan.taken[:, row])]
+            amounts = [
+                (names[resource], float(plan.taken[resource, row])) for resource in np.flatnonzero(plan.taken[:, row])
+            ]
             held.append(HeldNode(name, tuple(amounts), since.get(name, self._now)))
         return Reservation(state.job.key, meta.uid, meta.generation, plan.start, tuple(held))
 

@@ -17,7 +17,7 @@ from bosket.scheduler.model.job import PodSet, SubGroupSet, TopologyConstraint
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, Hold, needs_of, rooms
+from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, HeldInterval, needs_of, rooms
 
 
 class Plan(NamedTuple):
@@ -40,7 +40,7 @@ class Planner:
     def __init__(self, session: Session, forecast: Forecast) -> None:
         self._session, self._forecast = session, forecast
 
-    def earliest(self, job: JobState, holds: Sequence[Hold]) -> Plan | None:
+    def earliest(self, job: JobState, holds: Sequence[HeldInterval]) -> Plan | None:
         """The first time at which the job's next tasks have room beside what is held for others; None: not to be
         foreseen, because nobody knows when those end that are in the way."""
         tasks = job.next_tasks()
@@ -58,7 +58,7 @@ class Planner:
                 best, high = found, middle
         return best
 
-    def _at(self, job: JobState, tasks: Sequence[Task], when: float, holds: Sequence[Hold]) -> Plan | None:
+    def _at(self, job: JobState, tasks: Sequence[Task], when: float, holds: Sequence[HeldInterval]) -> Plan | None:
         free = self._forecast.free_at(when, holds)
         room = _Room(free.copy(), self._forecast.ready(when))
         if not self._place(job, job.job.root, tasks, room, np.ones(free.shape[1], dtype=bool)):
@@ -104,8 +104,8 @@ class Planner:
             usable = np.flatnonzero(fitting)
             for row in usable[np.lexsort((usable, -ready[usable]))]:
                 count = min(left, int(fitting[row]))
-                for place, amount in needs:
-                    free[place, row] -= amount * count
+                for resource, amount in needs:
+                    free[resource, row] -= amount * count
                 left -= count
                 if not left:
                     break
@@ -114,12 +114,12 @@ class Planner:
         return True
 
 
-def hold_of(job: JobState, plan: Plan, estimates: Estimates) -> Hold:
+def hold_of(job: JobState, plan: Plan, estimates: Estimates) -> HeldInterval:
     """What a plan keeps on nodes, and until when."""
     rows = np.flatnonzero(plan.taken.any(axis=0))
     estimate = estimates.of(job.job)
     seconds = estimate.most_seconds if estimate.most_seconds < math.inf else estimate.seconds(PASSING_PART)
-    return Hold(plan.start, math.inf if seconds is None else plan.start + seconds, rows, plan.taken[:, rows])
+    return HeldInterval(plan.start, math.inf if seconds is None else plan.start + seconds, rows, plan.taken[:, rows])
 
 
 def _is_in(job: JobState, task: Task, part: PodSet | SubGroupSet) -> bool:

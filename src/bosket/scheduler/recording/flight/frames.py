@@ -116,7 +116,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, tag="outcome"):
     binds: list[BoundPod] = []
     pipelined: list[PipelinedPod] = []
     evictions: list[EvictedPod] = []
-    waiting: int = 0  #: jobs that were told why they wait
+    waiting: int = 0  #: jobs with a reason why they wait
     cpu_seconds: float = 0.0
     error: str = ""
 

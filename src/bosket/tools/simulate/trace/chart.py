@@ -15,7 +15,7 @@ from bosket.tools.simulate.trace.run import Outcome, Run
 _WIDTH, _LEFT, _RIGHT, _TOP, _HEIGHT, _PANEL = 1000, 70, 170, 50, 190, 260
 _DAY: Final = 24 * HOUR
 _POINTS: Final = 300
-#: Told apart by people who see colours differently, too.
+#: distinguishable for people with colour vision deficiency
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#555555")
 _SIZE_NAMES: Final = {"lt8": "below 8 GPUs", "8to31": "8 to 31 GPUs", "ge32": "32 GPUs and more"}
 

@@ -89,8 +89,8 @@ def _eta(outcome: Outcome) -> EtaFigures:
         return EtaFigures(0, None, None, None, outcome.unknown_starts)
     return EtaFigures(
         len(asked),
-        round(fmean(each.told.covers(each.waited_seconds) for each in asked), 3),
-        round(median(abs(each.told.middle - each.waited_seconds) for each in asked) / HOUR, 2),
+        round(fmean(each.stated.covers(each.waited_seconds) for each in asked), 3),
+        round(median(abs(each.stated.middle - each.waited_seconds) for each in asked) / HOUR, 2),
         round(median(each.waited_seconds for each in asked) / HOUR, 2),
         outcome.unknown_starts,
     )

@@ -19,7 +19,7 @@ Policy = Literal["greedy", "backfill", "fifo"]
 def configuration_of(policy: Policy, backfill: Mapping[str, str] | None = None) -> Configuration:
     """What the scheduler is configured with; `backfill`: arguments of the plugin.
 
-    Nobody is evicted, unless the plugin is told to: a trace doesn't say who may be.
+    No job is evicted by default: a trace doesn't say which jobs may be.
     """
     plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
     if policy == "backfill":

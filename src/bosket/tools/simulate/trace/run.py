@@ -30,7 +30,7 @@ _EFFORT: Final = Effort(simulations=5, most_decides=1500)
 #: On the average of all chosen jobs, also of those that start at once; where it is exceeded, jobs are left out.
 _DECIDES_PER_QUESTION: Final = 600
 
-Progress = Callable[[int], None]  #: is told how many jobs have ended
+Progress = Callable[[int], None]  #: called with the number of jobs that have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Asked:
     """What was said of a job's wait when it had arrived and couldn't start at once."""
 
     job: str
-    told: Interval
+    stated: Interval
     waited_seconds: float
 
 
@@ -102,7 +102,7 @@ class _Replay:
     def __init__(self, jobs: Sequence[TraceJob], shape: ClusterShape, configuration: Configuration, every: int) -> None:
         self._every, self._seen, self._spent = every, 0, 0
         self._calibration = Calibration()
-        self._simulated: dict[str, tuple[Interval, Interval]] = {}  # of jobs that wait: as simulated, and as told
+        self._simulated: dict[str, tuple[Interval, Interval]] = {}  # of jobs that wait: as simulated, and as stated
         self._jobs, self._shape, self._configuration = jobs, shape, configuration
         self._state = ClusterState(report=_refuse)
         self._outcome = Outcome()

@@ -1,4 +1,4 @@
-"""Changes of a job's standing: its priority, its queue, whether it may be preempted, and its preemption delay."""
+"""Changes of fields that a job's owner sets: priority, queue, preemptibility, preemption delay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bosket.scheduler.answers.trial import Trial
 MOST_QUEUES = 4
 
 
-def of_standing(trial: Trial) -> Iterator[Candidate]:
+def of_owner_fields(trial: Trial) -> Iterator[Candidate]:
     """Candidates for the job's owner."""
     job, group = trial.job, trial.job.group
     if not job.preemptible:
