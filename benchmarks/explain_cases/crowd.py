@@ -19,6 +19,9 @@ from bosket.testing.build import (
 )
 from bosket.testing.cluster import NOW, state_of
 
+#: So many jobs wait.
+WAITING = 100
+
 
 def crowd(nodes: int, asked: int, seed: int = 1) -> tuple[bytes, list[ObjectKey], int]:
     """A busy cluster as a snapshot file, jobs of all kinds that wait in it, and how many pods there are.
@@ -35,7 +38,7 @@ def crowd(nodes: int, asked: int, seed: int = 1) -> tuple[bytes, list[ObjectKey]
     objects.append(topology("cluster", RACK, "kubernetes.io/hostname"))
     pods = 0
     for number in range(nodes):
-        left = 8 if rng.random() < 0.9 else rng.randint(4, 7)
+        left = 8 if rng.random() < 0.95 else rng.randint(4, 7)
         while left > 0:
             size = min(left, rng.choice((1, 1, 1, 2)))
             queue_name = rng.choice(names)
@@ -52,7 +55,7 @@ def crowd(nodes: int, asked: int, seed: int = 1) -> tuple[bytes, list[ObjectKey]
             )
             left, pods = left - size, pods + 1
     keys: list[ObjectKey] = []
-    while pods < nodes * 8 or len(keys) < asked:
+    while len(keys) < WAITING:
         number, queue_name = len(keys), rng.choice(names)
         size, gpus = rng.choice(((1, 8), (1, 16), (2, 8), (4, 8), (8, 8), (4, 4), (1, 2)))
         extra: dict[str, object] = {}
@@ -73,7 +76,5 @@ def crowd(nodes: int, asked: int, seed: int = 1) -> tuple[bytes, list[ObjectKey]
         objects += made
         pods += size
         keys.append(ObjectKey(queue_name, f"wait-{number:04}"))
-        if len(keys) >= max(asked, nodes // 4):
-            break
     file = zipped(take(state_of(in_order(objects)), StateOptions(), Configuration(), NOW))
     return file, rng.sample(keys, asked), pods

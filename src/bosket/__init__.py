@@ -1,6 +1,6 @@
 """Bosket schedules AI workloads on Kubernetes: gangs, fair hierarchical queues, shared GPUs, topology.
 
-The names below are for programs of others; CONTRIBUTING shows them at work, and `__init__.pyi` has their types. Each is
+The names below are for other programs; CONTRIBUTING shows their use, and the stub file beside has their types. Each is
 imported when it is first used: `bosket --help` and a plugin that needs one class don't pay for the scheduler.
 """
 

@@ -16,9 +16,12 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 
 from tests.apiserver.mortal import TOKEN, Mortal, mortal
 from tests.apiserver.world import CONFIG_MAPS, MERGE, config_map
+
+pytestmark = pytest.mark.slow
 
 KILLS = 100
 WRITERS = 6

@@ -37,3 +37,7 @@ class RecordedRun:
         decisions = decide(snapshot, configuration)
         self.recorder.end(number, decisions)
         return decisions
+
+    def decide(self, now: float) -> Decisions:
+        """The same without recording it."""
+        return decide(replace(self.state.snapshot(now), now=now), CONFIGURATION)

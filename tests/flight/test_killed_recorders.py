@@ -36,6 +36,9 @@ def seconds_lost(folder: Path, cycles: int) -> float:
         process.send_signal(signal.SIGKILL)
         handed_over += [(int(cycle), float(at)) for cycle, at in map(str.split, process.stdout) if at]
     told: list[str] = []
-    found = {each.cycle.number for each in FlightRecording(folder, told.append).cycles() if isinstance(each, Moment)}
+    found = set[int]()
+    if folder.is_dir():  # otherwise it was killed within the moment before it writes for the first time
+        recording = FlightRecording(folder, told.append)
+        found = {each.cycle.number for each in recording.cycles() if isinstance(each, Moment)}
     assert told == []
     return max([killed_at - at for cycle, at in handed_over if cycle not in found], default=0.0)

@@ -180,3 +180,11 @@ def test_the_node_pool_is_copied_from_the_pod_unless_the_owner_has_one() -> None
     other = simulation(labels={keys.NODE_POOL_LABEL: "pool-2"})
     assert group_of(labelled, other).metadata.labels == {keys.NODE_POOL_LABEL: "pool-2"}
     assert group_of(labelled, top, options=Options(node_pool_label_key="")).metadata.labels == {}
+
+
+def test_a_run_time_limit_comes_from_the_top_owner_or_from_the_pods() -> None:
+    top, key = simulation(), keys.RUN_TIME_LIMIT_ANNOTATION
+    a_pod = pod("a", top, annotations={key: "2h"})
+    assert group_of(a_pod, top).metadata.annotations[key] == "2h"
+    declared = simulation(annotations={key: "1h"})
+    assert group_of(pod("a", declared, annotations={key: "2h"}), declared).metadata.annotations[key] == "1h"

@@ -206,7 +206,7 @@ async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without
     )
     async with serving(rig, configuration):
         await rig.until(lambda: bound(rig, 1))
-    assert "doesn't have, and is without: action dance, plugin waltz" in caplog.text
+    assert "doesn't have, and runs without: action dance, plugin waltz" in caplog.text
 
 
 async def test_programs_get_what_the_everyday_commands_print() -> None:

@@ -25,6 +25,8 @@ from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler.random_cluster import RandomCluster, clusters
 from tests.scheduler.reference import PlainNode, Sharer, choose_node, fair_shares, place_gang, take
 
+pytestmark = pytest.mark.slow
+
 BIN_PACK, SPREAD = "binpack", "spread"
 
 # Fair shares

@@ -30,6 +30,8 @@ from bosket.testing.cluster import NOW, drop_named, state_of
 from tests.present import present
 from tests.scheduler.longrun import follow
 
+pytestmark = pytest.mark.slow
+
 #: How many random clusters are followed; `python -m benchmarks longrun` follows thousands.
 CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "40"))
 

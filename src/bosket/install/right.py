@@ -5,8 +5,10 @@ A line of it: account, API group, resource, verbs, where, and the name of the on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
 #: Anywhere in the cluster; where the services live; where reservation pods, where scaling pods do.
@@ -32,9 +34,10 @@ class InvalidTable(ValueError):
     """A line of the table that can't be understood."""
 
 
-def read_rights() -> dict[str, frozenset[Right]]:
+@cache
+def read_rights() -> Mapping[str, frozenset[Right]]:
     """The rights of every account, by its name."""
-    return parse_rights(files(__package__).joinpath("rights.txt").read_text())
+    return MappingProxyType(parse_rights(files(__package__).joinpath("rights.txt").read_text()))
 
 
 def owners_of_pods() -> list[tuple[str, str]]:
@@ -62,7 +65,7 @@ def parse_rights(text: str) -> dict[str, frozenset[Right]]:
     return {account: frozenset(rights) for account, rights in found.items()}
 
 
-def format_rights(rights: dict[str, frozenset[Right]]) -> str:
+def format_rights(rights: Mapping[str, frozenset[Right]]) -> str:
     """The table's lines, which `parse_rights` reads; equal rights give equal text."""
     rows = [
         (account, group or _CORE, resource, ",".join(verbs), scope, name)

@@ -145,7 +145,7 @@ class Scheduler:
         self._recent.forget()
         self._decided = None
         self._feed.changed.set()
-        _log.info("another configuration is in force", extra={"actions": ", ".join(known.actions)})
+        _log.info("a new configuration is in force", extra={"actions": ", ".join(known.actions)})
 
     def _replace_usage(self, configuration: Configuration) -> None:
         if configuration.usage_db is not None:
@@ -290,7 +290,7 @@ class Scheduler:
             except KubeError:
                 raise
             except Exception:
-                _log.exception("what was remembered can't be taken over yet")
+                _log.exception("the stored memory can't be restored yet")
                 self._metrics.failed("snapshot")
                 return False
             self._restored = True
@@ -332,7 +332,7 @@ def _known(configuration: Configuration) -> Configuration:
     """The part of the configuration that this version has; a warning names the rest."""
     known, missing = known_part(configuration)
     if missing:
-        _log.warning("the configuration names what this version doesn't have, and is without: %s", ", ".join(missing))
+        _log.warning("the configuration names what this version doesn't have, and runs without: %s", ", ".join(missing))
     return known
 
 

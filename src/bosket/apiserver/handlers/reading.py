@@ -1,4 +1,4 @@
-"""The way out: one object, a list in consistent pages, a watch.
+"""Reading: one object, a list in consistent pages, a watch.
 
 Lists and watches hand out the bytes that the store keeps. A list of a past version is worked out from the history, and
 so are the pages that continue one: nothing is kept for clients that may never come back. A client that comes too late

@@ -198,7 +198,7 @@ def _known_failures(pod: Pod) -> int:
 def _count_indexes(
     job: Job, result: JobSummary, pods: Iterable[Pod], succeeded: list[Pod], failed: list[tuple[Pod, Verdict]]
 ) -> None:
-    """Which indexes are done, and which have failed too often; whom to keep until a successor is there."""
+    """Which indexes are done, which have failed too often, and which pods to keep until a successor exists."""
     if not is_indexed(job):
         return
     completions = job.spec.completions or 0

@@ -66,7 +66,7 @@ def _faults_of_order(after: Mapping[str, Sequence[str]]) -> Iterator[str]:
     if unknown:
         yield f"{_TEMPLATE}.cliques.startsAfter: no clique is called {', '.join(map(repr, unknown))}"
     waiting = {name: set(names) & after.keys() for name, names in after.items()}
-    # Whoever waits for nobody who waits can start; who is left when there is no such one any more waits for ever.
+    # A clique without waiting predecessors can start; cliques that remain when none can start wait for ever.
     while startable := [name for name, names in waiting.items() if not names]:
         for name in startable:
             del waiting[name]

@@ -30,7 +30,7 @@ class Draft:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._after: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None] = {}
-        #: pods that were taken out, and that their controllers make anew
+        #: pods that end, or are gone with their nodes, and that their controllers make anew
         self.gone: list[Pod] = []
         #: pods that end, and that nobody makes anew
         self.ending: set[ObjectKey] = set()
@@ -75,9 +75,12 @@ class Draft:
         self.put(msgspec.structs.replace(pod, metadata=metadata))
         self.ending.add(pod.key)
 
-    def evict(self, pod: Pod) -> None:
-        """Takes the pod out, for its controller to make it anew."""
-        self.drop(pod)
+    def evict(self, pod: Pod, *, at_once: bool = False) -> None:
+        """Has the pod end, for its controller to make it anew; `at_once`: it is gone, as its node is."""
+        if at_once:
+            self.drop(pod)
+        else:
+            self.end(pod)
         self.gone.append(pod)
 
     def apply(self, patches: Iterable[ObjectPatch]) -> None:

@@ -46,6 +46,7 @@ class EditError(ValueError):
 class Drained:
     """What a drain does."""
 
+    what: str  #: as it was asked for: a node, or a label and its value
     nodes: tuple[str, ...]
     evicted: tuple[Pod, ...]  #: that leave, as they were
     lost: tuple[Pod, ...]  #: those of them that nobody makes anew
@@ -141,7 +142,7 @@ def drain(draft: Draft, text: str) -> Drained:
         if not comes_back(pod):
             lost.append(pod)
         draft.evict(pod)
-    return Drained(tuple(sorted(names)), tuple(evicted), tuple(lost), tuple(blocked))
+    return Drained(text, tuple(sorted(names)), tuple(evicted), tuple(lost), tuple(blocked))
 
 
 def _nodes(draft: Draft, text: str) -> list[Node]:
@@ -227,7 +228,7 @@ def delete(draft: Draft, text: str, namespace: str) -> tuple[KubeObject, ...]:
         going += _members(draft, found.key)
     for obj in going:
         if isinstance(obj, Pod) and isinstance(found, Node):
-            draft.evict(obj)
+            draft.evict(obj, at_once=True)
         elif isinstance(obj, Pod):
             draft.end(obj)
         else:

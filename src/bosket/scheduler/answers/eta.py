@@ -16,6 +16,7 @@ from typing import Final, Literal
 from bosket.api.object import ObjectKey
 from bosket.scheduler.answers.conformal import Interval
 from bosket.scheduler.answers.future import Future
+from bosket.scheduler.answers.thinning import thinned
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.estimates import Basis, Estimates
 from bosket.scheduler.model.job import Job
@@ -61,21 +62,21 @@ def estimate_start(
     starts: list[float] = []
     waited_for: list[ObjectKey] = []
     decides, before = 0, -1
-    for number in range(effort.simulations):
-        if decides >= effort.most_decides:
-            break
-        draw = _Draw(estimates, now, number / effort.simulations)
-        with Future(state, configuration, now, draw).imagined() as future:
-            start = future.until_started(key, _HORIZON_SECONDS, effort.most_decides - decides)
-        decides += future.decides
-        starts.append(math.inf if start is None else start - now)
-        if number == 0:
-            waited_for = future.waited_for
-        # Where all run times are certain every simulation is the same; one that starts at once depends on none.
-        fingerprint = draw.fingerprint
-        if starts[-1] == 0.0 or (fingerprint == before and len(starts) > 1):
-            break
-        before = fingerprint
+    with thinned(state, snapshot, configuration) as lines:
+        for number in range(effort.simulations):
+            if decides >= effort.most_decides:
+                break
+            draw = _Draw(estimates, now, number / effort.simulations)
+            with Future(state, configuration, now, draw, lines).imagined() as future:
+                start = future.until_started(key, _HORIZON_SECONDS, effort.most_decides - decides)
+            decides += future.decides
+            starts.append(math.inf if start is None else start - now)
+            if number == 0:
+                waited_for = future.waited_for
+            # Where all run times are certain every simulation is the same; one that starts at once depends on none.
+            if starts[-1] == 0.0 or (draw.fingerprint == before and len(starts) > 1):
+                break
+            before = draw.fingerprint
     wait = _interval(starts)
     if wait is None:
         return StartEstimate("unknown", decides=decides)

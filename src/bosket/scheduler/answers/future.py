@@ -21,6 +21,7 @@ from bosket.api.shared_gpu import group_labels
 from bosket.api.time import format_micro_time
 from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import SEARCHING
+from bosket.scheduler.answers.thinning import Lines, Shape
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
@@ -37,11 +38,15 @@ RunTime = Callable[[Job], float]
 class Future:
     """One simulation. `until_started` is to be called once, inside `imagined`."""
 
-    def __init__(self, state: ClusterState, configuration: Configuration, now: float, run_time: RunTime) -> None:
+    def __init__(
+        self, state: ClusterState, configuration: Configuration, now: float, run_time: RunTime, lines: Lines
+    ) -> None:
+        """`lines`: jobs that were taken out of the state, and that come when those before them have started."""
+        self._lines, self._let_in = lines, dict[Shape, int]()
         self._state, self._configuration, self._run_time = state, configuration, run_time
         self.now = now
         self.decides = 0
-        self._before: dict[ObjectKey, Pod] = {}  # pods as they were
+        self._before: dict[ObjectKey, Pod | None] = {}  # pods as they were; None: they weren't there
         self._ends: list[tuple[float, ObjectKey]] = []
         self._jobs: dict[ObjectKey, tuple[float, dict[ObjectKey, Pod]]] = {}  # end and pods of jobs that run
         self._left: dict[str, list[ObjectKey]] = {}  # by node: jobs that ended there, in that order
@@ -58,8 +63,11 @@ class Future:
         try:
             yield self
         finally:
-            for pod in self._before.values():
-                state.put(pod)
+            for key, pod in self._before.items():
+                if pod is not None:
+                    state.put(pod)
+                elif (task := state.task(key)) is not None:
+                    state.drop(task.pod)
             if memory is not None:
                 state.restore(memory, now)
             state.own.hold(reservations)
@@ -99,8 +107,8 @@ class Future:
         return decide(snapshot, self._configuration)
 
     def _carry_out(self, decisions: Decisions) -> float:
-        """Seconds until another cycle may do more: none where not all jobs had their turn, and where somebody was
-        evicted as long as pods take to end; otherwise infinitely many."""
+        """Seconds until another cycle may do more: none where not all jobs had their turn, as long as pods take to end
+        where somebody was evicted, otherwise infinitely many."""
         self._state.remember(decisions, self.now)
         started: dict[ObjectKey, tuple[Job, dict[ObjectKey, Pod]]] = {}
         for bind in decisions.lasting_binds:
@@ -109,12 +117,25 @@ class Future:
             for pod in pods.values():
                 self._put(pod)
             self._runs(job, pods)
+        comes = [self._next_of(key) for key in started]
         evicted = [each for each in decisions.lasting_evictions if isinstance(each, Eviction)]
         for eviction in evicted:
             self._evict(eviction)
-        if evicted:
-            return _END_SECONDS
-        return 0.0 if started and self._configuration.queue_depth else math.inf
+        if any(comes) or (started and self._configuration.queue_depth):
+            return 0.0
+        return _END_SECONDS if evicted else math.inf
+
+    def _next_of(self, started: ObjectKey) -> bool:
+        """Lets in the next job that asks for the same as one that has started; whether there is one."""
+        shape = self._lines.shape_of.get(started)
+        held = self._lines.held.get(shape, []) if shape is not None else []
+        number = self._let_in.get(shape, 0) if shape is not None else 0
+        if shape is None or number >= len(held):
+            return False
+        self._let_in[shape] = number + 1
+        for pod in held[number]:
+            self._put(pod)
+        return True
 
     def _bound(self, bind: Bind) -> Pod:
         pod = bind.task.pod
@@ -168,4 +189,4 @@ class Future:
     def _remember(self, pod: Pod) -> None:
         if pod.key not in self._before:
             task = self._state.task(pod.key)
-            self._before[pod.key] = task.pod if task is not None else pod
+            self._before[pod.key] = task.pod if task is not None else None

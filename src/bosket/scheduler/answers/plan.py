@@ -313,10 +313,7 @@ def _drain_evictions(cluster: Cluster, drained: Iterable[Drained]) -> list[Evict
         groups: dict[ObjectKey, list[str]] = {}
         for pod in each.evicted:
             groups.setdefault(jobs.get(pod.key, pod.key), []).append(pod.metadata.name)
-        found += [
-            Evicted(job, tuple(pods), f"drain of {', '.join(each.nodes)}", "drain", 0, 0.0)
-            for job, pods in groups.items()
-        ]
+        found += [Evicted(job, tuple(pods), f"drain of {each.what}", "drain", 0, 0.0) for job, pods in groups.items()]
     return found
 
 

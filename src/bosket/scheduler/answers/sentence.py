@@ -127,9 +127,11 @@ class Sentences:
         found = next((by_kind[kind] for kind in _FIRST if kind in by_kind), None)
         if found is None:
             return self._without_reason(job)
-        if (told := _about_itself(job, found) or _over_capacity(found)) is not None:
+        if (told := _about_itself(job, found)) is not None:
             return told
         lacks = Shortage(self.snapshot, self.decisions, self.room, job)
+        if isinstance(found, OverCapacity):
+            return _over_capacity(found, lacks)
         shortage = next((by_kind[kind] for kind in _SHORTAGES if kind in by_kind), None)
         match found:
             case MinRuntimeNotElapsed():
@@ -206,10 +208,11 @@ def _not_ready(reason: NotReady) -> Told:
     return Told(missing, (f"waits for pods{of} that don't exist yet: {reason.required} are needed, {exist}{also}",))
 
 
-def _over_capacity(reason: JobReason) -> Told | None:
-    """The limit of a queue, or for jobs that aren't preemptible its quota; None for other reasons."""
-    if not isinstance(reason, OverCapacity):
-        return None
+def _over_capacity(reason: OverCapacity, lacks: Shortage) -> Told:
+    """The limit of a queue, or for jobs that aren't preemptible its quota; also what nodes lack even when empty.
+
+    For a job that no node can hold, a limit would be raised in vain: then the nodes are the reason.
+    """
     need, held, most = (number(each) for each in (reason.requested, reason.allocated, reason.allowed))
     word, gb = _WORDS[reason.resource], ""
     what = f"{need} {reason.resource.removesuffix('s') if need == '1' else reason.resource}"
@@ -219,11 +222,16 @@ def _over_capacity(reason: JobReason) -> Told | None:
         reason.code, "queue", word, reason.requested, reason.allocated, reason.allowed, scope=reason.queue
     )
     if reason.code == OVER_LIMIT:
-        told = (f"needs {what}", f"{reason.queue} is limited to {most}{gb} and holds {held}{gb}")
+        needs, bound = f"needs {what}", f"{reason.queue} is limited to {most}{gb} and holds {held}{gb}"
     else:
         held_by = f"of which jobs that aren't preemptible hold {held}{gb}"
-        told = (f"needs {what} and isn't preemptible", f"{reason.queue} has a quota of {most}{gb}, {held_by}")
-    return Told(structured, told, in_line=True)
+        needs, bound = f"needs {what} and isn't preemptible", f"{reason.queue} has a quota of {most}{gb}, {held_by}"
+    if not lacks.lasts:
+        return Told(structured, (needs, bound), in_line=True)
+    never = lacks.told(None)
+    if lacks.exceeds_nodes:
+        return never
+    return Told(structured, (never.clauses[0], bound, *never.clauses[1:]), in_line=True)
 
 
 def _held_up(code: str, tier: Tier, clause: str, lacks: Shortage, shortage: JobReason | None) -> Told:

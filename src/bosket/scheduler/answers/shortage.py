@@ -26,6 +26,8 @@ from bosket.scheduler.model.reason import (
 from bosket.scheduler.model.resource import GPU, MEMORY, NOTHING, PODS, QUEUE_RESOURCES
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.dynamicresources.fitness import CANNOT
+from bosket.scheduler.plugins.predicates.unfit import UNMET
 
 #: Amounts that differ by less are equal: sums of parts of GPUs.
 ROUNDING: Final = 1e-6
@@ -46,6 +48,12 @@ class Shortage:
         """Whether empty nodes wouldn't do either, as far as amounts tell."""
         classes = self.demand.classes
         return any(self._room.of(pod_class).slots_when_empty < count for pod_class, count in classes.items())
+
+    @property
+    def exceeds_nodes(self) -> bool:
+        """Whether one of its pods asks for more than any node that may take it has."""
+        classes = self.demand.classes
+        return any(not self._room.of(pod_class).slots_when_empty for pod_class in classes)
 
     def told(self, reason: JobReason | None) -> Told:
         """What is too little, by KAI's reason; None where only searches for victims reported on the job."""
@@ -69,17 +77,20 @@ class Shortage:
             return Told(Reason(POD_SCHEDULING_ERRORS, "nodes", scope="cluster"), ("the cluster has no nodes",))
         if (too_large := self._larger_than_a_gpu(pod_class)) is not None:
             return too_large
+        objections = objections or _sorted(room.objections)
         if objections and not (room.allowed and may_fit):
-            return self._refused(room, room.scarcest(self.demand.classes[pod_class]), objections)
+            return self._refused(room, pod_class, objections)
         return self._short(room, self.demand.classes[pod_class], objections)
 
     # Nodes
 
-    def _refused(self, room: ClassRoom, place: int, objections: dict[str, int]) -> Told:
+    def _refused(self, room: ClassRoom, pod_class: PodClass, objections: dict[str, int]) -> Told:
         """No node may take the pods, however much is free."""
+        place = GPU if self._asked(pod_class, GPU) else PODS
         reason = msgspec.structs.replace(self._reason(place, have=0.0, scope="cluster"), objections=objections)
-        nodes = "the only node may not" if room.nodes == 1 else f"none of {room.nodes} nodes may"
-        return Told(reason, (f"needs {self._need(place, room)}", f"{nodes} take it: {_listed(objections)}"))
+        needs = f"needs {self._need(place, room)}" if place == GPU or len(self.demand.tasks) > 1 else ""
+        nodes = "the only node doesn't take it" if room.nodes == 1 else f"none of {room.nodes} nodes takes it"
+        return Told(reason, (needs, f"{nodes}: {_listed(objections)}"))
 
     def _short(self, room: ClassRoom, count: int, objections: dict[str, int]) -> Told:
         place = room.scarcest(count)
@@ -91,7 +102,8 @@ class Shortage:
         reason = msgspec.structs.replace(reason, objections=objections)
         if (largest := room.largest(place)) < self._largest_pod(place):
             reason = msgspec.structs.replace(reason, limit=largest / unit, scope="node")
-            return Told(reason, (needs, f"the largest node has {self._amount(place, largest)}", out))
+            which = "the largest" if room.allowed == room.nodes else "the largest that may take it"
+            return Told(reason, (needs, f"{which} has {self._amount(place, largest)}", out))
         if room.slots_when_empty < count:
             total = room.total(place)
             has = "1 node has" if room.allowed == 1 else f"{room.allowed} nodes have"
@@ -144,10 +156,12 @@ class Shortage:
                     self._reason(place, have=free / unit, limit=largest / unit, scope="node"),
                     (f"needs {shown(place, amount, names)} on one node", have),
                 )
-        # KAI's heading, and then a line for each check that fails, with the name of the check.
-        lines = because.text.splitlines()
-        texts = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line] or lines
-        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(texts))
+        lines = because.text.splitlines() or ["no node takes its pods"]
+        if len(lines) > 1 and lines[0].startswith(UNMET):  # then a line for each check that fails, after its name
+            lines = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line]
+        elif CANNOT in lines[0]:
+            lines = [" ".join([lines[0].partition(CANNOT)[2], *lines[1:]])]
+        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(lines))
 
     def _takers(self) -> list[ObjectKey]:
         """Other jobs that this cycle gave places to."""
@@ -162,13 +176,13 @@ class Shortage:
         """`32 GPUs on 4 nodes` where each pod needs a node of its own, `12 GPUs in 6 pods` where it doesn't."""
         text, count = shown(place, self.demand.amount(place), self._snapshot.resource_names), len(self.demand.tasks)
         if place == PODS:
-            return text
+            return f"room for {text}"
         if place == GPU and (memory := self._gpu_memory()):
             text = f"{memory} ({text})"
         if count == 1:
             return text if number(self.demand.amount(place) / UNITS.get(place, 1.0)) == "1" else f"{text} on one node"
         smallest = min(self._asked(pod_class, place) for pod_class in self.demand.classes)
-        if room.allowed and smallest * 2 > room.largest(place):
+        if room.allowed and room.counts(place) and smallest * 2 > room.largest(place):
             return f"{text} on {count} nodes"
         return f"{text} in {count} pods"
 
@@ -250,8 +264,11 @@ def _short_level(label: str) -> str:
 
 def _objections(refused: NodesRefused) -> dict[str, int]:
     """Nodes that may not take the pods, by what they say, the most frequent first."""
-    found = [(text, count) for text, count in refused.by_reason.items() if not _is_shortage(text)]
-    return dict(sorted(found, key=lambda each: (-each[1], each[0])))
+    return _sorted({text: count for text, count in refused.by_reason.items() if not _is_shortage(text)})
+
+
+def _sorted(objections: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(objections.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _is_shortage(text: str) -> bool:

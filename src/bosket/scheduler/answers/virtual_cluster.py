@@ -76,7 +76,6 @@ class VirtualCluster:
         self._failures: Counter[str] = Counter()  # of a Job's pods, by its uid
         self._returning: list[tuple[float, Pod]] = []  # when, and the pod as it was
         self._let_return(gone)
-        self._return_due()
 
     def get(self, kind: type[K], key: ObjectKey) -> K | None:
         """The object of the kind with that key, as it is by now."""
@@ -191,7 +190,10 @@ class VirtualCluster:
             owner = _job_of(pod)
             failures = self._failures[owner.uid] if owner is not None else 0
             delay = min(JOB_BACKOFF_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_BACKOFF_SECONDS) if failures else 0
-            self._returning.append((self.now + delay, pod))
+            # What was evicted before this cluster began may be ending still: then it fails when it has ended.
+            ending = self._objects[Pod].get(pod.key)
+            grace = _grace(pod) if ending is not None and ending.metadata.uid == pod.metadata.uid else 0.0
+            self._returning.append((self.now + grace + delay, pod))
 
     def _return_due(self) -> None:
         due = [pod for when, pod in self._returning if when <= self.now]

@@ -23,7 +23,7 @@ from bosket.scheduler.model.verdict import VerdictMemory
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a cycle does without."""
+    """What a cycle leaves out."""
 
     jobs: frozenset[ObjectKey] = frozenset()
     nodes: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class LeftOut:
 
 
 def without(snapshot: Snapshot, left_out: LeftOut) -> Snapshot:
-    """The snapshot without these; the very same where there are none."""
+    """The snapshot without these; the very same object where there are none."""
     if left_out.jobs:
         snapshot = _without_jobs(snapshot, left_out.jobs)
     if not left_out.nodes.isdisjoint(snapshot.nodes.rows):

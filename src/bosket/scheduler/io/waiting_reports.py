@@ -70,7 +70,7 @@ class WaitingReports:
             try:
                 await self._renew()
             except Exception:
-                _log.exception("sentences about jobs that wait weren't renewed")
+                _log.exception("sentences about waiting jobs could not be updated")
 
     def start_anew(self) -> None:
         self._reported, self._kinds = {}, {}
@@ -138,7 +138,7 @@ class WaitingReports:
         try:
             return self._sentences.of(waiting)
         except Exception:
-            _log.exception("pod group %s: why it waits can't be said in a sentence", waiting.job.key)
+            _log.exception("pod group %s: no sentence for its reason", waiting.job.key)
             return None
 
     def _worded(self, waiting: Waiting, text: str) -> str:

@@ -41,6 +41,11 @@ def all_resources(names: Sized) -> Sequence[ResourceIndex]:
     return cast("Sequence[ResourceIndex]", range(len(names)))
 
 
+def resources_in(amounts: Vector) -> list[ResourceIndex]:
+    """The indexes of the resources of which there are any, in order."""
+    return cast("list[ResourceIndex]", np.flatnonzero(amounts > 0).tolist())
+
+
 def plus(left: QueueAmounts, right: QueueAmounts) -> QueueAmounts:
     """The sum, resource by resource."""
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]

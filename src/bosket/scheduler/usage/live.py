@@ -77,7 +77,7 @@ class LiveUsage:
                 await self._answered.wait()
         except TimeoutError:
             waited = format_duration(self._parameters.wait_seconds)
-            _log.warning("nothing is known yet of what queues used; scheduling without it", extra={"waited": waited})
+            _log.warning("the usage of queues is not known yet; scheduling without usage", extra={"waited": waited})
 
     async def _fetch(self) -> bool:
         """One question; whether it was answered."""

@@ -178,7 +178,7 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 def _writes_for_others(request: AdmissionRequest, kind: str, options: Options, known: Known) -> bool:
     """Whether the author says nothing about who wants the object.
 
-    An owner alone doesn't: whoever makes a pod may write any owner into it. Nor does a controller's account alone.
+    An owner alone doesn't: a pod's author may write any owner into it. Nor does a controller's account alone.
     """
     user = request.userInfo
     if _MASTERS in user.groups or is_among(user, (f"serviceaccount:{known.own_namespace}/*",)):

@@ -133,7 +133,8 @@ def _pod_mutation(options: Options, namespace: str, common: dict[str, Any]) -> t
         reinvocationPolicy="IfNeeded",
         **common,
     )
-    # Whoever labelled the namespace wants its pods in queues: past them would be worse than later.
+    # The label says that the namespace's pods belong into queues: a pod that bypasses them is worse than one that
+    # waits.
     taken_over = replace(
         own,
         name=f"namespace-policy.{own.name}",

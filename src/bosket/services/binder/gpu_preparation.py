@@ -85,7 +85,7 @@ class GpuPreparations:
         if any(map(is_open, requests_for(self._requests, key))):
             return None
         if has_traces(pod) or self._made_maps.store.by_index(_POD_INDEX, name):
-            _log.info("taking back what was prepared for a bind that is not to be", extra={"pod": name})
+            _log.info("rolling back preparations of a bind that will not happen", extra={"pod": name})
             await self.undo(pod)
         return None
 

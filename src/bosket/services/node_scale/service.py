@@ -111,7 +111,7 @@ class NodeScaleAdjuster:
             lastTransitionTime=format_time(self._clock.now()),
         )
         status = msgspec.structs.replace(pod.status, conditions=(*pod.status.conditions, condition))
-        # Conflict, NotFound: whoever changed it knows better, or the next look will.
+        # Conflict, NotFound: changed by another client; the next reconciliation sees it.
         with suppress(Conflict, NotFound):
             marked = await self._client.modify(pod, msgspec.structs.replace(pod, status=status), subresource="status")
             self._pods.store.put(marked)

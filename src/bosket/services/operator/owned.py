@@ -124,7 +124,7 @@ class Owned:
             field_manager=FIELD_MANAGER,
             force=True,
         )
-        _log.info("made as it should be", extra={"kind": kind.kind, "object": str(key)})
+        _log.info("applied", extra={"kind": kind.kind, "object": str(key)})
         store.put(written)
 
     async def _delete(self, kind: Dynamic, key: ObjectKey, found: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ class Owned:
         except NotFound:
             pass
         else:
-            _log.info("deleted, for nobody wants it", extra={"kind": kind.kind, "object": str(key)})
+            _log.info("deleted: no owner wants it", extra={"kind": kind.kind, "object": str(key)})
         self._informers[kind].store.discard(key, uid)
 
     def _of(self, uid: str) -> Iterator[tuple[Dynamic, ObjectKey, dict[str, Any]]]:

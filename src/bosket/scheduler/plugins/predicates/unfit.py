@@ -15,6 +15,8 @@ from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_size import NodeSizes
 
+#: The objections to one pod begin so; a line for each check follows.
+UNMET = "Scheduling conditions were not met"
 CLAIM_IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 
 
@@ -44,7 +46,7 @@ class PodFitness:
             "ConfigMap": self._missing(task, pod_class),
         }
         lines = "".join(f"{name}: {text}.\n" for name, text in objections.items() if text)
-        return f"Scheduling conditions were not met for pod {task.key}:\n{lines}" if lines else None
+        return f"{UNMET} for pod {task.key}:\n{lines}" if lines else None
 
     def _in_use(self, claims: list[ObjectKey]) -> str:
         ledger = self._ledger

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, all_resources
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, resources_in
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 
@@ -46,9 +46,7 @@ class Demand:
             self.most[: len(request)] = np.maximum(self.most[: len(request)], request)
             users[: len(request)] += (request > 0) * count
         #: the indexes of the requested resources
-        self.resources = [
-            resource for resource in all_resources(self.total) if self.total[resource] > 0 and resource != PODS
-        ]
+        self.resources = [each for each in resources_in(self.total) if each != PODS]
         users[[CPU, MEMORY]] = self.count
         #: whether they can be counted in pods; otherwise amounts are summed
         self.is_uniform = bool(((users == 0) | (users == self.count)).all())

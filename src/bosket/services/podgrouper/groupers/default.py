@@ -89,9 +89,10 @@ def _labels(workload: Workload) -> dict[str, str]:
 
 def _annotations(workload: Workload) -> dict[str, str]:
     annotations = dict(workload.top.annotations)
-    user = workload.pod.metadata.annotations.get(keys.USER_ANNOTATION)
-    if user is not None:
-        annotations.setdefault(keys.USER_ANNOTATION, user)
+    for key in (keys.USER_ANNOTATION, keys.RUN_TIME_LIMIT_ANNOTATION):
+        value = workload.pod.metadata.annotations.get(key)
+        if value is not None:
+            annotations.setdefault(key, value)
     annotations.setdefault(keys.TOP_OWNER_ANNOTATION, top_owner_text(workload.top))
     return annotations
 
