@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bosket.cli.cluster_source import SourceFlags, open_cluster
+from bosket.cli.cluster_source import Source, SourceFlags, open_cluster
 from bosket.cli.main import main
+from bosket.kube.errors import TransportError
 from bosket.testing.build import cordoned, job, node, pod_group, queue
 from tests.cli.everyday import LONG, as_terminal, printed, recorded
 
@@ -143,12 +144,18 @@ def test_watched_it_is_shown_again_and_again(
     terminal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = open_cluster(SourceFlags(snapshot=Path(recorded(tmp_path))))
-    monkeypatch.setattr("bosket.cli.view.open_cluster", lambda _: source)
     pauses: list[float] = []
+
+    def read(_: SourceFlags | None) -> Source:
+        if len(pauses) == 2:
+            raise TransportError("GET /x: no answer", why="connection refused", server="https://s")
+        return source
+
+    monkeypatch.setattr("bosket.cli.view.open_cluster", read)
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
-        if len(pauses) == 3:
+        if len(pauses) == 4:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("bosket.cli.view.time.sleep", sleep)
@@ -156,9 +163,10 @@ def test_watched_it_is_shown_again_and_again(
         as_terminal(monkeypatch, 80)
     with pytest.raises(SystemExit, match="130"):
         main(["queues", "--watch", "--every", "2"])
-    text = capsys.readouterr().out
+    text, complaints = capsys.readouterr()
     assert text.count("16 of 20 GPUs used") == 3
-    assert pauses == [2.0, 2.0, 2.0]
+    assert complaints.count("the API server https://s doesn't answer") == 1, "and it goes on"
+    assert pauses == [2.0] * 4
     assert ("\x1b[2J" in text) is terminal, "only a terminal is cleared"
 
 

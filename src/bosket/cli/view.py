@@ -16,6 +16,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import Source, SourceFlags, open_cluster
+from bosket.cli.failure import failure_of
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def show_what_is_read(
     needs: Collection[str] = (),
 ) -> None:
     """The same of what `read` reads. `needs`: kinds of which at least some objects must be readable."""
+    from bosket.kube.errors import KubeError
+
     if flags.watch and source_flags is not None and source_flags.is_recorded:
         raise UsageError(
             "--watch: a snapshot file or a moment doesn't change; leave --watch out, or --snapshot and --at"
@@ -109,12 +112,15 @@ def show_what_is_read(
     source = read(source_flags)
     _check_readable(source, needs)
     say_what_is_unknown(source)
-    while True:
-        _print(answer(source), flags, lines, data)
-        if not flags.watch:
-            return
+    _print(answer(source), flags, lines, data)
+    while flags.watch:
         time.sleep(flags.every)
-        source = read(source_flags)
+        try:
+            source = read(source_flags)
+        except KubeError as error:  # said, and tried again: the server may be back soon
+            complain(failure_of(error).text)
+            continue
+        _print(answer(source), flags, lines, data)
 
 
 def _check_readable(source: Readable, needs: Collection[str]) -> None:
