@@ -261,4 +261,10 @@ class ChangeSearch:
                 and start_of(alone(cluster, snapshot, self._key), self._key) is None
             ):
                 return None  # the whole cycle would search on behalf of everybody, and find nothing for the job
-            return start_of(cluster.decide(snapshot), self._key)
+            self._budget.check(self._whole_cycle)
+            began = self._budget.used
+            decisions = cluster.decide(snapshot)
+            self._whole_cycle = max(self._whole_cycle, self._budget.used - began)
+            if any(each.job.key == self._key for each in decisions.evictions):
+                return None  # it gets a place, and is moved on in the same cycle: no plain start
+            return start_of(decisions, self._key)
