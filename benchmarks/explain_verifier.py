@@ -15,8 +15,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from bosket.api.object import ObjectKey
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.recording.recorded import read
 
@@ -57,8 +59,14 @@ def _has_started(snapshot: Snapshot, decisions: Decisions, namespace: str, name:
     placed = ({each.task.key for each in decisions.binds} | {each.task.key for each in decisions.pipelined}) - going
     placed |= {task.key for task in job.tasks if task.node and task.key not in going}
     new = {task.key for task in job.tasks if not task.node} & placed
-    enough = all(len({task.key for task in part.tasks} & placed) >= part.min_available for part in job.pod_sets)
-    return bool(new) and enough
+    return bool(new) and _is_enough(job.root, placed)
+
+
+def _is_enough(part: PodSet | SubGroupSet, placed: set[ObjectKey]) -> bool:
+    """Whether a part of a gang has its minimum: of pods, or of parts that have theirs."""
+    if isinstance(part, PodSet):
+        return len({task.key for task in part.tasks} & placed) >= part.min_available
+    return sum(_is_enough(child, placed) for child in part.children) >= part.min_children
 
 
 def _document(recording: bytes) -> Json:

@@ -203,3 +203,14 @@ def test_who_is_ahead_is_named_with_the_reason() -> None:
         ("prior", "priority 75, this one has 10"),
         ("older", "was submitted 3 h earlier"),
     ]
+
+
+def test_two_things_that_keep_a_job_from_ever_starting_are_changed_together() -> None:
+    wanted = pod("a-0").gpu(8).only_on("pool", "fast").of_group("a").build()
+    asked = cluster(queue("q"), node("n", gpus=4, pool="slow"), node("m", gpus=4, pool="slow"), pod_group("a"), wanted)
+    answer = explained(asked, "a")
+    assert answer.verdict == "never"
+    (change,) = answer.changes
+    assert change.kind == "smaller-request+node-selector"
+    assert change.sentence == "ask for 4 instead of 8 GPUs per pod, and drop the node selector pool=fast"
+    assert_changes_start_it(asked, answer)

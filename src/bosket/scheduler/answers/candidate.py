@@ -37,3 +37,16 @@ class Candidate:
             in_template=in_template,
             has_commands=not in_template,
         )
+
+
+def together(first: Candidate, size: int, second: Candidate, other: int) -> Candidate:
+    """Two changes of these sizes, made at once by whoever may make the second, which is the harder to get."""
+    patches = (*first.patch(size), *second.patch(other))
+    return Candidate(
+        second.actor,
+        f"{first.kind}+{second.kind}",
+        lambda _: patches,
+        lambda _: f"{first.sentence(size)}, and {second.sentence(other)}",
+        in_template=first.in_template or second.in_template,
+        has_commands=first.has_commands and second.has_commands,
+    )

@@ -5,13 +5,14 @@ A change counts only if the scheduler's own decision on the patched snapshot sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import combinations
 
 import msgspec
 
-from bosket.scheduler.answers.candidate import Candidate, Patches
+from bosket.scheduler.answers.candidate import Candidate, Patches, together
 from bosket.scheduler.answers.candidates.room import FREE_ROOM, WAIT, of_room
 from bosket.scheduler.answers.change import ChangeError
 from bosket.scheduler.answers.explanation import Change, Outcome
@@ -74,9 +75,34 @@ class ChangeSearch:
                 change = self._prove(candidate)
                 if change is not None:
                     found[place] = change
+            if not found and not self._trial.starts_in_emptied:
+                for place, candidate in enumerate(self._pairs(ordered)):
+                    change = self._prove(candidate)
+                    if change is not None:
+                        found[place] = change
+                        break
         except OutOfTime:
             complete = False
         return tuple(found[place] for place in sorted(found)), complete
+
+    def _pairs(self, candidates: list[Candidate]) -> Iterator[Candidate]:
+        """Two changes at once, of different kinds, that together let a job start where nobody else is: for jobs that
+        two things keep from ever starting."""
+        for first, second in combinations(candidates, 2):
+            if first.kind != second.kind and (pair := self._paired(first, second)) is not None:
+                yield pair
+
+    def _paired(self, first: Candidate, second: Candidate) -> Candidate | None:
+        """Both changes in the smallest sizes that will do where nobody else is; None where they don't."""
+
+        def both(size: int, other: int) -> bool:
+            return self._starts_in_emptied((*first.patch(size), *second.patch(other)))
+
+        if not both(first.most, second.most):
+            return None
+        size = self._bisected(first.most, lambda size: both(size, second.most)) or first.most
+        other = self._bisected(second.most, lambda other: both(size, other)) or second.most
+        return together(first, size, second, other)
 
     def _prove(self, candidate: Candidate) -> Change | None:
         """The smallest size of the candidate that starts the job, with the proof; None when none does."""
@@ -235,4 +261,10 @@ class ChangeSearch:
                 and start_of(alone(cluster, snapshot, self._key), self._key) is None
             ):
                 return None  # the whole cycle would search on behalf of everybody, and find nothing for the job
-            return start_of(cluster.decide(snapshot), self._key)
+            self._budget.check(self._whole_cycle)
+            began = self._budget.used
+            decisions = cluster.decide(snapshot)
+            self._whole_cycle = max(self._whole_cycle, self._budget.used - began)
+            if any(each.job.key == self._key for each in decisions.evictions):
+                return None  # it gets a place, and is moved on in the same cycle: no plain start
+            return start_of(decisions, self._key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from bosket.api.kai import Queue as QueueObject
@@ -12,6 +12,7 @@ from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.scheduler.answers.candidate import Candidate, Patches
 from bosket.scheduler.answers.patching import Patching, creation
 from bosket.scheduler.answers.trial import Trial
+from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED, QueueRow
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 
@@ -106,20 +107,21 @@ def _raise(trial: Trial, bound: _Bound, resource: int, low: list[tuple[QueueRow,
 
 
 def _wanted(trial: Trial) -> QueueAmounts:
-    total = NOTHING
-    for pod_set in trial.job.pod_sets:
-        for task in pod_set.pending:
-            total = plus(total, task.pod_class.charge)
-    return total
+    return _asked_for(trial, [trial.job])
 
 
 def _requested(trial: Trial) -> QueueAmounts:
     """What all jobs that wait ask for."""
-    total = NOTHING
-    for job in trial.snapshot.unsettled:
+    return _asked_for(trial, trial.snapshot.unsettled)
+
+
+def _asked_for(trial: Trial, jobs: Iterable[Job]) -> QueueAmounts:
+    """What the pending pods of these jobs ask for, if all GPUs were as small as the smallest."""
+    total, smallest = NOTHING, trial.snapshot.nodes.devices.smallest
+    for job in jobs:
         for pod_set in job.pod_sets:
             for task in pod_set.pending:
-                total = plus(total, task.pod_class.charge)
+                total = plus(total, task.pod_class.charge_by(smallest))
     return total
 
 
