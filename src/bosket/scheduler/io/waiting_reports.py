@@ -40,7 +40,7 @@ UNSCHEDULABLE = "Unschedulable"
 RENEWAL_SECONDS = 10.0
 #: So many times longer than it takes to make all sentences is the pause between two renewals: with a thousand jobs that
 #: are all different, on thousands of nodes, it takes half a second.
-RENEWAL_REST = 50.0
+RENEWAL_REST = 100.0
 
 #: Sentences that are written within so short a time share what they are made of. It is less than a report waits before
 #: it is written, so that they know the job.
@@ -164,13 +164,13 @@ class WaitingReports:
             if self._reported.get(key) is not waiting or group is None or not _has_condition(waiting):
                 continue
             conditions = group.status.schedulingConditions
-            if not conditions or not _says(conditions[-1].message, waiting.text):
-                continue  # the report itself is still to be written
             began = time.thread_time()
             answer = self._answer(waiting)
             self._renewal_cost += time.thread_time() - began
-            if answer is None or conditions[-1].message.partition("\n")[0] == answer.sentence:
+            if answer is None or not conditions or conditions[-1].message.startswith(f"{answer.sentence}\n"):
                 continue
+            if not _says(conditions[-1].message, waiting.text):
+                continue  # the report itself is still to be written
             kind = answer.reason.code, answer.reason.tier
             is_other_reason = self._kinds.setdefault(key, kind) != kind
             if is_other_reason:
