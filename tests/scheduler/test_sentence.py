@@ -262,6 +262,16 @@ def test_jobs_ahead_are_those_of_the_queue_with_an_earlier_turn() -> None:
     assert told["other"].sentence.endswith("no job ahead")
 
 
+@pytest.mark.parametrize(
+    ("ahead", "told"),
+    [(0, "no job"), (1, "1 job"), (10, "10 jobs"), (11, "more than 10 jobs"), (73, "more than 50 jobs")],
+)
+def test_many_jobs_ahead_are_counted_roughly(ahead: int, told: str) -> None:
+    first = [each for number in range(ahead) for each in job(f"w-{number}", gpus=8, created=NOW - 100 + number)]
+    found = answers(nodes(1), queue("q"), busy(1, 8), first, job("last", gpus=8, created=NOW))["last"]
+    assert found.sentence.endswith(f"; {told} ahead")
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\t"])
 def test_a_sentence_is_one_line(line_end: str) -> None:
     told = answers(nodes(1), job("w", queue=f"a{line_end}b"))["w"]

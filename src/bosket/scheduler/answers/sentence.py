@@ -8,7 +8,7 @@ once, when it is first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 import msgspec
@@ -50,6 +50,7 @@ from bosket.scheduler.model.reason import (
     JobReason,
     LeftOutOfCycles,
     MinRuntimeNotElapsed,
+    NodesRefused,
     NotReady,
     NotTried,
     OverCapacity,
@@ -81,6 +82,10 @@ _FIRST: Final[tuple[type[JobReason], ...]] = (
     TopologyUnsatisfied,
     GangShort,
 )
+#: Of jobs ahead so many are counted exactly, more of them roughly: the sentences of thousands of jobs would otherwise
+#: change with every job that comes or goes.
+MOST_COUNTED: Final = 10
+_MANY: Final = tuple(sorted((step * 10**power for power in range(1, 6) for step in (1, 2, 5)), reverse=True))
 #: Of what there is too little.
 _SHORTAGES: Final[tuple[type[JobReason], ...]] = (DomainsShort, TopologyUnsatisfied, GangShort)
 _WORDS: Final = dict(zip(QUEUE_RESOURCE_NAMES, ("gpu", "cpu", "memory"), strict=True))
@@ -93,6 +98,9 @@ class Sentences:
         self.snapshot, self.decisions = snapshot, decisions
         self.line = Line(snapshot, decisions)
         self.room = FreeRoom(snapshot, decisions)
+        self._placed = {each.job.key for each in decisions.outcome.values()}
+        #: by what jobs have in common; with the refusal, whose identity is part of the key
+        self._known: dict[Hashable, tuple[WordedReason, NodesRefused]] = {}
 
     def of(self, waiting: Waiting) -> Answer | None:
         """Why a job waits that this cycle found waiting, or a search on about the same snapshot. None where there is
@@ -120,7 +128,11 @@ class Sentences:
         ahead = self.line.ahead_of(job)
         if ahead is None or (worded.reason.code == LOWER_IN_ORDER and not ahead):
             return ""  # those that were served before it aren't ahead of it any longer
-        return {0: "no job ahead", 1: "1 job ahead"}.get(ahead, f"{ahead} jobs ahead")
+        if not ahead:
+            return "no job ahead"
+        if ahead <= MOST_COUNTED:
+            return "1 job ahead" if ahead == 1 else f"{ahead} jobs ahead"
+        return f"more than {next(each for each in _MANY if each < ahead)} jobs ahead"
 
     def _worded(self, job: Job, reasons: Iterable[JobReason]) -> WordedReason | None:
         by_kind = {type(each): each for each in reversed(list(reasons))}
@@ -129,6 +141,9 @@ class Sentences:
             return self._without_reason(job)
         if (worded := _about_itself(job, found)) is not None:
             return worded
+        alike = self._alike(job, found) if len(by_kind) == 1 else None
+        if alike is not None and alike in self._known:
+            return self._known[alike][0]
         lacks = Shortage(self.snapshot, self.decisions, self.room, job)
         if isinstance(found, OverCapacity):
             return _over_capacity(found, lacks)
@@ -149,7 +164,21 @@ class Sentences:
             case NotTried():
                 cut = f"only the first {found.depth} jobs of queue {found.queue} are tried in a cycle"
                 return _held_up(NOT_TRIED, "order", cut, lacks, shortage)
-        return lacks.worded(shortage)
+        worded = lacks.worded(shortage)
+        if alike is not None and isinstance(found, GangShort) and isinstance(found.because, NodesRefused):
+            self._known[alike] = (worded, found.because)
+        return worded
+
+    def _alike(self, job: Job, reason: JobReason) -> Hashable | None:
+        """What jobs have in common that are told the same but for their position: of a thousand jobs that wait most
+        are like others. None for a job that is judged by itself."""
+        if not (isinstance(reason, GangShort) and isinstance(reason.because, NodesRefused) and job.is_plain):
+            return None
+        (pod_set,) = job.pod_sets
+        if pod_set.only_class is None or job.key in self._placed:
+            return None
+        missing = max(0, pod_set.min_available - pod_set.active)
+        return job.queue, pod_set.only_class, missing, len(pod_set.pending), id(reason.because)
 
     def _without_reason(self, job: Job) -> WordedReason | None:
         """Of a job whose pods are promised places, or that isn't tried for a while."""
