@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bosket.scheduler.answers.change import ObjectPatch
 from bosket.scheduler.answers.cluster import Cluster
@@ -25,7 +26,7 @@ class Changes:
     """What is asked about; texts are as on the command line of `bosket plan`."""
 
     files: tuple[Path, ...] = ()  #: of workloads that aren't submitted yet
-    workloads: tuple[dict[str, object], ...] = ()  #: the same, as objects
+    workloads: tuple[Mapping[str, Any], ...] = ()  #: the same, as objects
     settings: tuple[str, ...] = ()  #: of queues: `team-a.gpu.quota=8`
     drained: tuple[str, ...] = ()  #: nodes, or labels with their values
     added: tuple[str, ...] = ()  #: numbers of nodes: `4`, `4:like=node-7`
