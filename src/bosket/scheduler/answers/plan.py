@@ -87,7 +87,7 @@ class Evicted:
 
     job: ObjectKey
     pods: tuple[str, ...]
-    for_whom: str  #: the job that takes the room, or the drain; empty where it goes on its own account
+    preemptor: str  #: the job that takes the room, or the drain; empty where it goes on its own account
     action: str
     cycle: int
     seconds: float  #: of virtual time, after which it is decided
@@ -137,7 +137,7 @@ class Plan:
                 return NEVER if "never" in verdicts else WAITS
             starts = {each.job: each for each in self.starts}
             if any(job not in starts or starts[job].when == "later" for job in self.subjects):
-                evicted_for = {each.for_whom for each in self.evicts}
+                evicted_for = {each.preemptor for each in self.evicts}
                 return STARTS_BY_EVICTING if {str(job) for job in self.subjects} & evicted_for else WAITS
             return STARTS_BY_EVICTING if self._evicts_for_subjects else STARTS
         if any(not each.anyway for each in self.waits):
@@ -147,7 +147,7 @@ class Plan:
     @property
     def _evicts_for_subjects(self) -> bool:
         names = {str(job) for job in self.subjects}
-        return any(each.for_whom in names for each in self.evicts)
+        return any(each.preemptor in names for each in self.evicts)
 
 
 def make_plan(
