@@ -18,9 +18,11 @@ from bosket.testing.cluster import NOW, configured
 HOUR = 3600.0
 
 
-def backfilling(*actions: str, after: str = "1h", large: int = 16, most: int = 4) -> Configuration:
+def backfilling(
+    *actions: str, after: str = "1h", large: int = 16, most: int = 4, preemptible: str = "wait"
+) -> Configuration:
     base = configured(*actions or ("allocate",))
-    arguments = {"largeGPUs": str(large), "after": after, "reservations": str(most)}
+    arguments = {"largeGPUs": str(large), "after": after, "reservations": str(most), "preemptible": preemptible}
     return replace(base, plugins=(*base.plugins, PluginChoice("backfill", arguments)))
 
 

@@ -10,7 +10,7 @@ from bosket.scheduler.framework.plugin import make_plugin
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.plugins import BUILT_IN
 from bosket.testing.build import node, pod, priority_class, queue, topology, within
-from bosket.testing.cluster import NOW, configured, decided, placements, state_of
+from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines, placements, state_of
 from tests.backfill.scene import HOUR, backfilling, timed
 
 NODES = [node("n1"), node("n2"), queue("q")]
@@ -146,10 +146,46 @@ def test_part_of_a_node_is_held_and_the_rest_is_for_everybody() -> None:
     assert placements(decided(*scene, *long, configuration=backfilling(large=12))) == {"long0-0": "n1"}
 
 
+EVICTING = backfilling(preemptible="evict")
+
+
+def test_a_preemptible_job_passes_and_goes_when_the_gang_is_to_start() -> None:
+    state = state_of([*SCENE, *timed("unknown")])
+    decisions = decide(state.snapshot(NOW), EVICTING)
+    assert placements(decisions) == {"unknown-0": "n2"}
+    state.remember(decisions, NOW)
+    for each in [*timed("busy", hours=10, ran=5, on="n1"), *timed("unknown")]:
+        state.drop(each)
+    for each in timed("unknown", ran=-0.001, on="n2"):
+        state.put(each)
+    start = NOW + 5 * HOUR
+    decisions = decide(state.snapshot(start), EVICTING)
+    assert evictions(decisions) == {"unknown-0": "large"}
+    assert pipelines(decisions) == {"large-0": "n1", "large-1": "n2"}
+    assert "Backfill: the node is held for a gang from 2025-06-15T20:06:40Z" in decisions.evictions[0].text
+
+
+def test_a_job_that_may_not_be_evicted_does_not_pass() -> None:
+    decisions = decided(*SCENE, *timed("fixed", preemptibility="non-preemptible"), configuration=EVICTING)
+    assert placements(decisions) == {}
+
+
+def test_nobody_passes_to_be_evicted_at_once() -> None:
+    scene = [*NODES, *timed("busy", hours=10, ran=9.9, on="n1"), *timed("large", 2, hours=1, waited=3)]
+    assert placements(decided(*scene, *timed("unknown"), configuration=EVICTING)) == {}
+
+
+def test_who_was_there_before_the_reservation_is_not_evicted_for_it() -> None:
+    state = state_of(SCENE)
+    state.remember(decide(state.snapshot(NOW), EVICTING), NOW)
+    assert evictions(decide(state.snapshot(NOW + 6 * HOUR), EVICTING)) == {}
+
+
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
         ("largeGPUs", "many", "plugin backfill: largeGPUs is 'many', it must be a number of 1 or more"),
+        ("preemptible", "go", "plugin backfill: preemptible is 'go', it must be one of wait, evict"),
         ("after", "soon", "plugin backfill: after: 'soon' is not a duration"),
     ],
 )

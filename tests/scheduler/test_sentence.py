@@ -124,12 +124,15 @@ def test_a_gang_over_its_limit_is_told_as_well_that_the_cluster_is_too_small() -
     assert told.reason.tier == "queue"
 
 
+def test_a_limit_is_not_told_alone_where_no_node_takes_the_job_either() -> None:
+    told = answers([tainted(each, "dedicated") for each in nodes(2)], queue("q", limit=1), job("w", gpus=2))["w"]
+    assert told.sentence == "needs 2 GPUs on one node; none of 2 nodes takes it: 2 had untolerated taint {dedicated}"
+
+
 def test_gpus_that_resource_claims_ask_for_are_told_too() -> None:
-    numbers = range(3)
-    claims = [resource_claim(f"c{number}", labels={QUEUE_LABEL: "q"}) for number in numbers]
-    wanted = [
-        pod(f"w-{number}").of_group("w").with_spec(resourceClaims=named_claims(f"c{number}")) for number in numbers
-    ]
+    names = ["c0", "c1", "c2"]
+    claims = [resource_claim(each, labels={QUEUE_LABEL: "q"}) for each in names]
+    wanted = [pod(f"w-{each}").of_group("w").with_spec(resourceClaims=named_claims(each)) for each in names]
     devices = [device_class(), device_slice("n0", device("d0"), device("d1")), *claims]
     group = pod_group("w", min_member=3)
     told = answers(nodes(1, gpus=0), queue("q"), devices, group, [each.build() for each in wanted])["w"]

@@ -192,4 +192,4 @@ async def test_a_job_that_cannot_be_put_in_a_sentence_is_reported_in_the_words_o
     async with rig.running(scheduler):
         told = await rig.until(lambda: condition(rig, "g"))
     assert told.message.startswith("Resources were not found for pod ml/g-0 due to: ")
-    assert "why it waits can't be said in a sentence" in caplog.text
+    assert "pod group ml/g: no sentence for its reason" in caplog.text

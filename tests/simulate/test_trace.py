@@ -13,7 +13,7 @@ from bosket.tools.simulate.document import InvalidDocument
 from bosket.tools.simulate.trace.chart import draw
 from bosket.tools.simulate.trace.cluster import ClusterShape
 from bosket.tools.simulate.trace.figures import figures
-from bosket.tools.simulate.trace.job import TraceJob, between, read_trace
+from bosket.tools.simulate.trace.job import TraceJob, between, read_trace, with_limits
 from bosket.tools.simulate.trace.policy import Policy, configuration_of
 from bosket.tools.simulate.trace.run import Outcome, replay
 
@@ -64,6 +64,14 @@ def test_a_gang_that_fits_into_a_rack_waits_until_one_rack_has_room() -> None:
     in_a_rack = starts(outcome_of("greedy", ClusterShape(40, rack_size=2), jobs))
     assert anywhere["gang"] == 4
     assert in_a_rack["gang"] >= 4
+
+
+def test_a_preemptible_job_that_passes_a_gang_is_evicted_and_starts_anew() -> None:
+    jobs = [job(name, *each) for name, each in {"first": (0, 10, 8), "large": (1, 5, 16), "small": (2, 20, 8)}.items()]
+    arguments = {"largeGPUs": "16", "after": "0s", "preemptible": "evict"}
+    found = replay(with_limits(jobs, 1.0, 0), ClusterShape(16), configuration_of("backfill", arguments))
+    assert starts(found) == {"first": 0, "large": 10, "small": 15}
+    assert (found.evicted, found.lost_gpu_seconds, found.delayed_reservations) == (1, 8 * 8 * HOUR, 0)
 
 
 def test_what_can_never_start_is_left_over_and_holds_up_nobody() -> None:

@@ -72,7 +72,7 @@ def trace(
         greedy: whoever fits is placed, the oldest first. backfill: the same, with nodes held for large gangs that have
         waited for long. fifo: nobody is placed while an older job of the queue waits.
     backfill
-        NAME=VALUE: arguments of the plugin backfill: largeGPUs, after, reservations.
+        NAME=VALUE: arguments of the plugin backfill: largeGPUs, after, reservations, preemptible.
     limits
         The run times that users declare: exact, or the most by which they are overestimated (3: each is the duration
         times a random number between 1 and 3). By default nobody declares any.
@@ -213,6 +213,8 @@ def _print(found: Figures, gpus: int) -> None:
     )
     if found.policy == "backfill":
         stdout().print(f"{found.delayed_reservations} jobs started later than was once reserved for them.")
+    if found.evicted:
+        stdout().print(f"{found.evicted} evictions threw away {found.lost_gpu_hours:,.0f} GPU hours of work.")
     if found.eta.asked:
         stdout().print(
             f"{found.eta.coverage80:.0%} of {found.eta.asked} start estimates held (80 % were to); "

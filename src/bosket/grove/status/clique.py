@@ -31,7 +31,7 @@ def is_updating(progress: PodCliqueUpdateProgress | None) -> bool:
 
 
 def clique_status(owner: PodCliqueSet, clique: PodClique, pods: Sequence[Pod], now: float) -> PodCliqueStatus:
-    """What the status should say; `pods` are all that the PodClique controls, going or not."""
+    """The new status; `pods`: all pods of the PodClique, including terminating ones."""
     status = replace(
         clique.status,
         replicas=sum(not is_terminating(each) for each in pods),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from bosket.scheduler.actions.nominations import serve_nominations
+from bosket.scheduler.actions.overdue import evict_overdue
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job, place_single
@@ -21,6 +22,7 @@ ALLOCATE = "allocate"
 def allocate(session: Session) -> None:
     """Serves nominations, then jobs in order: the gang's minimum first, then extras one at a time, each time behind the
     other jobs."""
+    evict_overdue(session)
     serve_nominations(session)
     waiting = session.jobs.pending()
     shortages = _Shortages(session)

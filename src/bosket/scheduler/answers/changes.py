@@ -21,6 +21,8 @@ from bosket.scheduler.decide import decide
 
 #: So many changes are offered.
 MOST_CHANGES = 5
+#: Whole cycles that take longer aren't decided to find out a size, only to prove it.
+QUICK_SECONDS = 0.1
 
 
 class OutOfTime(Exception):
@@ -52,7 +54,9 @@ class ChangeSearch:
         self._trial, self._cluster, self._key, self._budget = trial, trial.cluster, trial.key, budget
         #: whether the job would start if it were the only one that waits: then it is the others that a change is about
         self._is_about_order = trial.start_alone is not None
-        self._whole_cycle = 0.0  # seconds that the dearest one took so far
+        # Seconds that the dearest whole cycle took so far. Where the order matters, one was decided for the verdict,
+        # and took nearly all of the time until now.
+        self._whole_cycle = budget.used if self._is_about_order and trial.decided is None else 0.0
 
     def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
         """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""
@@ -84,7 +88,8 @@ class ChangeSearch:
         start = self._start(candidate.patch(size))
         if start is None and size < candidate.most:
             # Others take what the job could have had: it takes more than the job alone would need.
-            size = self._smallest(candidate, self._starts, size)
+            is_quick = self._whole_cycle < QUICK_SECONDS
+            size = self._smallest(candidate, self._starts if is_quick else self._has_turn, size)
             start = self._start(candidate.patch(size)) if size is not None else None
         if start is None or size is None:
             return self._with_room(candidate)
@@ -204,9 +209,15 @@ class ChangeSearch:
         """Whether the job could start if it were the only one that waits."""
         self._budget.check()
         if self._is_about_order:
-            return self._start(patches) is not None
+            return self._has_turn(patches) or (self._whole_cycle < QUICK_SECONDS and self._starts(patches))
         with self._cluster.changed(patches) as snapshot:
             return start_of(alone(self._cluster, snapshot, self._key), self._key) is not None
+
+    def _has_turn(self, patches: Patches) -> bool:
+        """Whether the job gets a free place in its turn; that others may be evicted for it isn't looked at."""
+        with self._cluster.changed(patches) as snapshot:
+            placing = decide(snapshot, self._cluster.configuration, proposals={})
+        return start_of(placing, self._key) is not None
 
     def _starts(self, patches: Patches) -> bool:
         return self._start(patches) is not None

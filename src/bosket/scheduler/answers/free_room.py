@@ -26,9 +26,10 @@ _FIRST = (GPU, CPU, MEMORY)
 class ClassRoom:
     """What is there for pods of one class, on the nodes that may take them by labels, taints and conditions."""
 
-    def __init__(self, pod_class: PodClass, allowed: Mask, table: _Amounts) -> None:
+    def __init__(self, pod_class: PodClass, allowed: Mask, table: _Amounts, objections: dict[str, int]) -> None:
         self.nodes = len(allowed)  #: of the cluster
         self.allowed = int(allowed.sum())
+        self.objections = objections  #: of the others, by what they say
         needs = [(place, asked(pod_class, place, table.device_mib)) for place, _ in pod_class.holds if place != PODS]
         if pod_class.share is not None:
             needs.append((GPU, asked(pod_class, GPU, table.device_mib)))
@@ -85,7 +86,8 @@ class FreeRoom:
 
     def __init__(self, snapshot: Snapshot, decisions: Decisions) -> None:
         self._snapshot, self._decisions = snapshot, decisions
-        self._by_node = ByNode(snapshot, ReasonBook())
+        self._book = ReasonBook()
+        self._by_node = ByNode(snapshot, self._book)
         self._amounts: _Amounts | None = None
         self._rooms: dict[PodClass, ClassRoom] = {}
 
@@ -94,8 +96,12 @@ class FreeRoom:
         if found is None:
             if self._amounts is None:
                 self._amounts = _Amounts(self._snapshot, self._decisions)
-            allowed: Mask = self._by_node.codes(pod_class, EVERYWHERE) == 0
-            found = self._rooms[pod_class] = ClassRoom(pod_class, allowed, self._amounts)
+            codes = self._by_node.codes(pod_class, EVERYWHERE)
+            numbers, counts = np.unique(codes[codes != 0], return_counts=True)
+            objections = {
+                self._book.text(code): count for code, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+            }
+            found = self._rooms[pod_class] = ClassRoom(pod_class, codes == 0, self._amounts, objections)
         return found
 
 

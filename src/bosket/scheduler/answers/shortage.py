@@ -77,6 +77,7 @@ class Shortage:
             return Told(Reason(POD_SCHEDULING_ERRORS, "nodes", scope="cluster"), ("the cluster has no nodes",))
         if (too_large := self._larger_than_a_gpu(pod_class)) is not None:
             return too_large
+        objections = objections or _sorted(room.objections)
         if objections and not (room.allowed and may_fit):
             return self._refused(room, pod_class, objections)
         return self._short(room, self.demand.classes[pod_class], objections)
@@ -263,8 +264,11 @@ def _short_level(label: str) -> str:
 
 def _objections(refused: NodesRefused) -> dict[str, int]:
     """Nodes that may not take the pods, by what they say, the most frequent first."""
-    found = [(text, count) for text, count in refused.by_reason.items() if not _is_shortage(text)]
-    return dict(sorted(found, key=lambda each: (-each[1], each[0])))
+    return _sorted({text: count for text, count in refused.by_reason.items() if not _is_shortage(text)})
+
+
+def _sorted(objections: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(objections.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _is_shortage(text: str) -> bool:

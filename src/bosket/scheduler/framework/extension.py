@@ -392,6 +392,11 @@ class Reserver(Protocol):
         """The reservations of this cycle, in the order of their rights. Called once, when all plugins have opened."""
         ...
 
+    def overdue(self) -> Iterable[tuple[JobState, float, list[JobState]]]:
+        """The jobs that passed a gang and hold its nodes though its time has come: the gang, since when, the jobs.
+        Called once, before anything is placed."""
+        ...
+
     def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
         """The nodes held for other jobs, if the job could be in their way; None where the job may go anywhere."""
         ...

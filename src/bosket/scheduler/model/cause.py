@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from bosket.api.object import ObjectKey
+from bosket.api.time import format_time
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import QueueAmounts
 
@@ -105,6 +106,19 @@ class GangBroken(msgspec.Struct, frozen=True):
         )
 
 
+class Overdue(msgspec.Struct, frozen=True):
+    """The job passed a large gang, as preemptible ones may, and the gang is to start."""
+
+    start: float  #: epoch seconds, from which on the node was held for the gang
+
+    @property
+    def rule(self) -> str:
+        return f"the node is held for a gang from {format_time(self.start)}, and the job has not ended by then"
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        return f"Pod {pod} was preempted by workload {by}\nBackfill: {self.rule}"
+
+
 class Recalled(msgspec.Struct, frozen=True):
     """An eviction that an earlier process decided and this one carries out; only the text of its cause is left."""
 
@@ -120,7 +134,7 @@ class Recalled(msgspec.Struct, frozen=True):
         return self.sentence
 
 
-Cause = Reclaimed | Preempted | Consolidated | GangBroken | Recalled
+Cause = Reclaimed | Preempted | Consolidated | GangBroken | Overdue | Recalled
 
 
 def _amounts(shares: QueueAmounts) -> str:

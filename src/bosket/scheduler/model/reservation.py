@@ -19,6 +19,7 @@ class HeldNode(msgspec.Struct, frozen=True, array_like=True):
 
     node: str
     amounts: tuple[tuple[str, float], ...]  #: (resource name, amount), in the node table's units
+    since: float  #: epoch seconds, when it was first held for the job
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -28,7 +29,6 @@ class Reservation(msgspec.Struct, frozen=True):
     uid: str
     generation: int
     start: float  #: epoch seconds; by then, as far as run times are known, the nodes have room
-    made_at: float  #: epoch seconds, when the nodes were first held
     nodes: tuple[HeldNode, ...]
 
 

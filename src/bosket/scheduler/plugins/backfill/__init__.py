@@ -2,7 +2,8 @@
 
 Not part of the default configuration. Arguments: `largeGPUs`, from how many GPUs on a gang is large (default 32);
 `after`, how long it has waited before nodes are held for it (a duration, default 24h); `reservations`, how many gangs
-have a reservation at the same time (default 4).
+have a reservation at the same time (default 4); `preemptible`: with `evict`, preemptible jobs pass whatever their run
+time, and are evicted when they still hold a gang's nodes at its start (default `wait`: they are treated as others).
 
 A reservation is made of run times: those of the jobs that run say when nodes become free, that of a job which wants to
 pass says whether it ends before the gang starts. A job without a known run time passes only where it isn't in the way.
@@ -24,7 +25,7 @@ from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins.backfill.held import HeldForLargeGangs, Terms
 
-ARGUMENTS: Final = ("largeGPUs", "after", "reservations")
+ARGUMENTS: Final = ("largeGPUs", "after", "reservations", "preemptible")
 
 
 class Backfill:
@@ -34,6 +35,7 @@ class Backfill:
         self._terms = Terms(
             least_gpus=_number(arguments, "largeGPUs", "32"),
             wait_seconds=_seconds(arguments, "after", "24h"),
+            evicts=_choice(arguments, "preemptible", ("wait", "evict")) == "evict",
             most=round(_number(arguments, "reservations", "4")),
         )
 
@@ -51,6 +53,13 @@ def _number(arguments: Mapping[str, str], name: str, default: str) -> float:
         value = math.nan
     if not (math.isfinite(value) and value >= 1):
         raise ConfigurationError(f"plugin backfill: {name} is {text!r}, it must be a number of 1 or more")
+    return value
+
+
+def _choice(arguments: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    value = arguments.get(name) or choices[0]
+    if value not in choices:
+        raise ConfigurationError(f"plugin backfill: {name} is {value!r}, it must be one of {', '.join(choices)}")
     return value
 
 

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.estimates import Estimates
+from bosket.scheduler.model.reservation import Reservation
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass, Task
 
@@ -42,7 +44,10 @@ class Hold(NamedTuple):
 class Forecast:
     """What will be free on each node, at any time. Made of the snapshot when a session opens."""
 
-    def __init__(self, session: Session, estimates: Estimates) -> None:
+    def __init__(self, session: Session, estimates: Estimates, *, evicts: bool) -> None:
+        #: by row: preemptible jobs that began there though the node was held for a gang
+        self.evictable: dict[int, set[ObjectKey]] = {}
+        self._holds = _held_nodes(session.snapshot.reservations) if evicts else {}
         self._session, self.estimates = session, estimates
         self._now = session.snapshot.now
         releases = sorted(self._releases())
@@ -93,7 +98,7 @@ class Forecast:
             for task in tasks:
                 if task.status not in ACTIVE_ALLOCATED:
                     continue
-                end = self._end(task)
+                end = self._end(task, name, row)
                 if end < math.inf:
                     yield Release(end, row, task.pod_class.holds)
                 for group in task.gpu_groups:
@@ -102,9 +107,32 @@ class Forecast:
                 if end < math.inf:
                     yield Release(end, row, ((GPU, 1.0),))
 
-    def _end(self, task: Task) -> float:
+    def _end(self, task: Task, node: str, row: int) -> float:
         job = self._session.snapshot.jobs.get(task.group) if task.group else None
-        return math.inf if job is None else self.estimates.end(job, RUNNING_PART)
+        if job is None:
+            return math.inf
+        end = self.estimates.end(job, RUNNING_PART)
+        for held in self._holds.get(node, ()) if job.preemptible else ():
+            began = self.estimates.since(job)
+            if held.since <= (self._now if began is None else began) < held.start:
+                self.evictable.setdefault(row, set()).add(job.key)
+                end = min(end, max(held.start, self._now))
+        return end
+
+
+class _HeldFrom(NamedTuple):
+    """Since when a node is held, and for which start."""
+
+    since: float
+    start: float
+
+
+def _held_nodes(reservations: Iterable[Reservation]) -> dict[str, list[_HeldFrom]]:
+    found: dict[str, list[_HeldFrom]] = {}
+    for reservation in reservations:
+        for each in reservation.nodes:
+            found.setdefault(each.node, []).append(_HeldFrom(each.since, reservation.start))
+    return found
 
 
 def needs_of(pod_class: PodClass) -> tuple[tuple[int, float], ...]:

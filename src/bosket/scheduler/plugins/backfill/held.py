@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.plugins.backfill.forecast import PASSING_PART, Amounts2D, Forecast, Hold, needs_of, rooms
 from bosket.scheduler.plugins.backfill.planning import Plan, Planner, hold_of
 
+#: A preemptible job that would be evicted sooner than that doesn't begin.
+_LEAST_GAIN_SECONDS: Final = 900.0
+
 
 class Terms(NamedTuple):
     """Who gets a reservation."""
@@ -28,6 +31,7 @@ class Terms(NamedTuple):
     least_gpus: float  #: a gang of fewer is not large
     wait_seconds: float  #: how long a gang has waited before anything is held for it
     most: int  #: so many gangs have a reservation at the same time
+    evicts: bool  #: whether preemptible jobs pass though they may not end in time, and are evicted then
 
 
 class _Held:
@@ -50,6 +54,7 @@ class HeldForLargeGangs(PlacementListener):
         self._now = session.snapshot.now
         snapshot = session.snapshot
         self._estimates = Estimates(snapshot.run_times, snapshot.jobs, snapshot.now)
+        self._forecast: Forecast | None = None
         self._held: list[_Held] = []
         self._ends: dict[ObjectKey, float] = {}
         self._masks: dict[Hashable, tuple[int, Mask]] = {}
@@ -61,7 +66,8 @@ class HeldForLargeGangs(PlacementListener):
         gangs = list(self._gangs())
         if not gangs:
             return ()
-        forecast = Forecast(self._session, self._estimates)
+        forecast = Forecast(self._session, self._estimates, evicts=self._terms.evicts)
+        self._forecast = forecast
         planner, holds = Planner(self._session, forecast), list[Hold]()
         before = {each.job: each for each in self._session.snapshot.reservations}
         made: list[tuple[JobState, Reservation, Hold]] = []
@@ -82,6 +88,17 @@ class HeldForLargeGangs(PlacementListener):
             self._held.append(_Held(number, state, reservation, hold, spare))
             self._session.outcome.consider_again_at(max(hold.start, math.nextafter(self._now, math.inf)))
         return tuple(reservation for _, reservation, _ in made)
+
+    def overdue(self) -> Iterable[tuple[JobState, float, list[JobState]]]:
+        """Where preemptible jobs may pass: those that hold nodes of a gang whose time has come."""
+        session, forecast = self._session, self._forecast
+        for each in self._held if forecast is not None and self._terms.evicts else ():
+            if each.hold.start > self._now or forecast is None:
+                continue
+            keys = sorted({key for row in each.hold.rows for key in forecast.evictable.get(int(row), ())})
+            states = [session.jobs.state_of(session.snapshot.jobs[key]) for key in keys]
+            if jobs := [state for state in states if state is not None]:
+                yield each.state, each.reservation.start, jobs
 
     def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
         if not self._held:
@@ -148,6 +165,8 @@ class HeldForLargeGangs(PlacementListener):
         A gang with a reservation isn't bound by later ones, which were made beside it.
         """
         key = job.job.key
+        if self._terms.evicts and job.job.preemptible and held.hold.start >= self._now + _LEAST_GAIN_SECONDS:
+            return False
         if held.state.job.key == key or held.placed or self._end(key) <= held.hold.start:
             return False
         if any(each.state.job.key == key and each.number < held.number for each in self._held):
@@ -226,15 +245,13 @@ class HeldForLargeGangs(PlacementListener):
     def _reservation(self, state: JobState, plan: Plan, before: Reservation | None) -> Reservation:
         snapshot, meta = self._session.snapshot, state.job.group.metadata
         names = snapshot.resource_names
-        nodes = tuple(
-            HeldNode(
-                snapshot.nodes.nodes[row].metadata.name,
-                tuple((names[place], float(plan.taken[place, row])) for place in np.flatnonzero(plan.taken[:, row])),
-            )
-            for row in np.flatnonzero(plan.taken.any(axis=0))
-        )
-        made_at = self._now if before is None or before.nodes != nodes else before.made_at
-        return Reservation(state.job.key, meta.uid, meta.generation, plan.start, made_at, nodes)
+        since = {each.node: each.since for each in before.nodes} if before is not None else {}
+        held: list[HeldNode] = []
+        for row in np.flatnonzero(plan.taken.any(axis=0)):
+            name = snapshot.nodes.nodes[row].metadata.name
+            amounts = [(names[place], float(plan.taken[place, row])) for place in np.flatnonzero(plan.taken[:, row])]
+            held.append(HeldNode(name, tuple(amounts), since.get(name, self._now)))
+        return Reservation(state.job.key, meta.uid, meta.generation, plan.start, tuple(held))
 
 
 def _is_large(state: JobState, least_gpus: float) -> bool:

@@ -51,6 +51,8 @@ class Figures(msgspec.Struct, frozen=True):
     eta: EtaFigures
     delayed_reservations: int  #: jobs that started later than was reserved for them
     never_started: int
+    evicted: int  #: how often a job was evicted, and began anew
+    lost_gpu_hours: float  #: what evicted jobs had done
     decisions: int
     cpu_s: float
 
@@ -74,6 +76,8 @@ def figures(outcome: Outcome, *, policy: str, gpus: int, cpu_seconds: float) -> 
         eta=_eta(outcome),
         delayed_reservations=outcome.delayed_reservations,
         never_started=len(outcome.never_started),
+        evicted=outcome.evicted,
+        lost_gpu_hours=round(outcome.lost_gpu_seconds / HOUR, 1),
         decisions=outcome.decisions,
         cpu_s=round(cpu_seconds, 1),
     )

@@ -19,7 +19,7 @@ Policy = Literal["greedy", "backfill", "fifo"]
 def configuration_of(policy: Policy, backfill: Mapping[str, str] | None = None) -> Configuration:
     """What the scheduler is configured with; `backfill`: arguments of the plugin.
 
-    Nobody is evicted: a trace says nothing about what that would cost.
+    Nobody is evicted, unless the plugin is told to: a trace doesn't say who may be.
     """
     plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
     if policy == "backfill":

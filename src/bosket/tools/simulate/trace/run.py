@@ -19,10 +19,10 @@ from bosket.scheduler.answers.conformal import Calibration, Interval, Resolved
 from bosket.scheduler.answers.eta import Effort, estimate_start
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.model.decisions import Bind, Decisions
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.tools.simulate.document import InvalidDocument
-from bosket.tools.simulate.trace.cluster import ClusterShape, running
+from bosket.tools.simulate.trace.cluster import ClusterShape, running, waiting
 from bosket.tools.simulate.trace.job import TraceJob
 
 #: A trace asks about hundreds of jobs.
@@ -63,7 +63,9 @@ class Asked:
 class Outcome:
     """What came of a trace."""
 
-    runs: list[Run] = field(default_factory=list)  #: in the order in which jobs started
+    runs: list[Run] = field(default_factory=list)  #: the last one of each job, in the order in which they started
+    evicted: int = 0  #: how often a job was evicted
+    lost_gpu_seconds: float = 0.0  #: what evicted jobs had done
     never_started: list[TraceJob] = field(default_factory=list)
     decisions: int = 0  #: how often the scheduler decided
     #: by name of the job: the earliest start that was ever reserved for it
@@ -106,6 +108,7 @@ class _Replay:
         self._outcome = Outcome()
         self._waiting: dict[str, tuple[TraceJob, PodGroup, list[Pod]]] = {}
         self._running: dict[str, tuple[PodGroup, list[Pod]]] = {}
+        self._runs: dict[str, Run] = {}  # by name of the job: its latest run
         self._ends: list[tuple[float, int, str]] = []
         self._number = itertools.count()
         self._look_again_at = math.inf
@@ -123,13 +126,13 @@ class _Replay:
             ended += len(ends)
             if self._waiting:
                 while self._decide(now):
-                    if not self._configuration.queue_depth:
-                        break  # all jobs had their turn
+                    pass
             for job in arrivals:
                 self._seen += 1
                 if self._every and self._seen % self._every == 0 and job.name in self._waiting:
                     self._ask(job, now)
             progress(ended)
+        self._outcome.runs = list(self._runs.values())
         self._outcome.never_started = [job for job, _, _ in self._waiting.values()]
         return self._outcome
 
@@ -145,7 +148,9 @@ class _Replay:
             )
             ends: list[str] = []
             while self._ends and self._ends[0][0] <= now:
-                ends.append(heapq.heappop(self._ends)[2])
+                end, _, name = heapq.heappop(self._ends)
+                if name in self._running and self._runs[name].ended == end:  # else it was evicted since
+                    ends.append(name)
             first = at
             while at < len(self._jobs) and self._jobs[at].arrival <= now:
                 at += 1
@@ -164,8 +169,19 @@ class _Replay:
             self._state.drop(pod)
         self._state.drop(group)
 
+    def _evict(self, name: str, now: float) -> None:
+        """All that the job has done is lost: it waits again, and starts anew."""
+        run = self._runs.pop(name)
+        group, pods = self._running.pop(name)
+        again = [waiting(pod) for pod in pods]
+        for pod in again:
+            self._state.put(pod)
+        self._waiting[name] = run.job, group, again
+        self._outcome.lost_gpu_seconds += run.job.gpus * (now - run.started)
+        self._outcome.evicted += 1
+
     def _decide(self, now: float) -> bool:
-        """One cycle; whether it started a job."""
+        """One cycle; whether another one may do more at once."""
         snapshot = self._state.snapshot(now)
         decisions = decide(snapshot, self._configuration)
         self._outcome.decisions += 1
@@ -174,7 +190,10 @@ class _Replay:
         for each in decisions.reservations or ():
             reserved = self._outcome.reserved
             reserved[each.job.name] = min(each.start, reserved.get(each.job.name, math.inf))
-        return self._start(decisions, now)
+        evicted = sorted({each.job.key.name for each in decisions.lasting_evictions})
+        for name in evicted:
+            self._evict(name, now)
+        return (self._start(decisions, now) and bool(self._configuration.queue_depth)) or bool(evicted)
 
     def _ask(self, job: TraceJob, now: float) -> None:
         """Estimates when the job starts, from what is known by now; not where earlier questions took too long."""
@@ -196,17 +215,15 @@ class _Replay:
 
     def _start(self, decisions: Decisions, now: float) -> bool:
         bound: dict[str, dict[str, str]] = {}
-        for operation in decisions.operations:
-            if isinstance(operation, Bind):
-                bound.setdefault(operation.job.key.name, {})[operation.task.key.name] = operation.node
+        for bind in decisions.lasting_binds:
+            bound.setdefault(bind.job.key.name, {})[bind.task.key.name] = bind.node
         for name, nodes in bound.items():
             job, group, pods = self._waiting.pop(name)
             started = [running(pod, nodes[pod.metadata.name], now) for pod in pods]
             for pod in started:
                 self._state.put(pod)
             self._running[name] = group, started
-            run = Run(job, now, tuple(sorted(set(nodes.values()))))
-            self._outcome.runs.append(run)
+            run = self._runs[name] = Run(job, now, tuple(sorted(set(nodes.values()))))
             self._resolve(run)
             heapq.heappush(self._ends, (run.ended, next(self._number), name))
         return bool(bound)
