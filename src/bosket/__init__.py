@@ -10,7 +10,9 @@ from typing import Any, Final
 __version__ = "0.1.0"
 
 _PUBLIC: Final = {
+    "Changes": ("bosket.tools.planning", "Changes"),
     "Client": ("bosket.kube.client", "Client"),
+    "Cluster": ("bosket.scheduler.answers.cluster", "Cluster"),
     "Configuration": ("bosket.scheduler.configuration.configuration", "Configuration"),
     "Decisions": ("bosket.scheduler.model.decisions", "Decisions"),
     "Recorded": ("bosket.scheduler.recording.recorded", "Recorded"),
@@ -18,6 +20,7 @@ _PUBLIC: Final = {
     "connect": ("bosket.kube.kubeconfig", "connect"),
     "decide": ("bosket.scheduler.decide", "decide"),
     "load_snapshot": ("bosket.scheduler.recording.recorded", "load"),
+    "plan": ("bosket.tools.planning", "plan"),
 }
 
 

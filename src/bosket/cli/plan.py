@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bosket.cli.cluster_source import Source
-    from bosket.scheduler.answers.draft import Draft
-    from bosket.scheduler.answers.edits import Drained
-    from bosket.tools.expansion.submission import Submission
+    from bosket.scheduler.answers.change import ObjectPatch
+    from bosket.scheduler.answers.plan import Plan
+    from bosket.tools.planning import Changes
 
 
 def plan(
@@ -66,29 +66,18 @@ def plan(
     json
         Print one JSON object.
     """
-    from bosket.scheduler.answers.draft import Draft
-    from bosket.scheduler.answers.plan import make_plan
+    from bosket.tools.planning import Changes
 
     if not (file or set_ or drain or add_nodes or delete or patch):
         raise UsageError("what is planned? name a file with -f, or --set, --drain, --add-nodes, --delete or --patch")
     opened = open_cluster(source)
     _check_rights(opened)
-    cluster = opened.cluster
-    if expect is not None and (digest := cluster.digest()) != expect:
+    if expect is not None and (digest := opened.cluster.digest()) != expect:
         raise CommandError(f"the cluster is no longer what was planned on: its digest is {digest}, not {expect}")
-    draft = Draft(cluster)
-    drained = _edit(
-        draft, opened.namespace, patches=patch, settings=set_, deleted=delete, added=add_nodes, drained=drain
+    changes = Changes(
+        files=file, settings=set_, drained=drain, added=add_nodes, deleted=delete, patches=_patches(patch)
     )
-    submission = _submit(draft, file, opened.namespace)
-    made = make_plan(
-        cluster,
-        draft,
-        subjects=submission.jobs,
-        workloads=submission.workloads,
-        drained=drained,
-        cycles=cycles,
-    )
+    made = _made(opened, changes, cycles)
     if json:
         import msgspec
 
@@ -112,47 +101,25 @@ def _check_rights(source: Source) -> None:
         )
 
 
-def _edit(
-    draft: Draft,
-    namespace: str,
-    *,
-    patches: tuple[Path, ...],
-    settings: tuple[str, ...],
-    deleted: tuple[str, ...],
-    added: tuple[str, ...],
-    drained: tuple[str, ...],
-) -> list[Drained]:
-    """Makes the changes, drains last: what is drained may be what was added or changed."""
+def _patches(paths: tuple[Path, ...]) -> tuple[ObjectPatch, ...]:
     from bosket.scheduler.answers.change import ChangeError, read_patches
-    from bosket.scheduler.answers.edits import EditError, add_nodes, delete, drain, set_queue
 
     try:
-        for path in patches:
-            draft.apply(read_patches(path.read_bytes(), str(path)))
-        for text in settings:
-            set_queue(draft, text)
-        for text in deleted:
-            delete(draft, text, namespace)
-        for text in added:
-            add_nodes(draft, text)
-        return [drain(draft, text) for text in drained]
-    except (ChangeError, EditError) as error:
+        return tuple(patch for path in paths for patch in read_patches(path.read_bytes(), str(path)))
+    except ChangeError as error:
         raise CommandError(str(error)) from error
 
 
-def _submit(draft: Draft, files: tuple[Path, ...], namespace: str) -> Submission:
+def _made(opened: Source, changes: Changes, cycles: int) -> Plan:
+    from bosket.scheduler.answers.change import ChangeError
+    from bosket.scheduler.answers.edits import EditError
     from bosket.tools.expansion.item import ExpansionError
-    from bosket.tools.expansion.manifests import read_manifests
-    from bosket.tools.expansion.submission import Submission, submit
+    from bosket.tools.planning import plan_changes
 
-    if not files:
-        return Submission()
     try:
-        made: Submission = asyncio.run(submit(draft, read_manifests(files), namespace))
-    except ExpansionError as error:
+        made, notes = asyncio.run(plan_changes(opened.cluster, changes, namespace=opened.namespace, cycles=cycles))
+    except (ChangeError, EditError, ExpansionError) as error:
         raise CommandError(str(error)) from error
-    for note in made.notes:
+    for note in notes:
         complain(note)
-    if not made.jobs and not draft.changed:
-        raise CommandError("nothing is planned: the files hold no pods for this scheduler")
     return made

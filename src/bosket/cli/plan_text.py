@@ -94,7 +94,7 @@ def _jobs(plan: Plan) -> Iterator[Row]:
 
 def _why(plan: Plan, each: Evicted) -> str:
     names: Mapping[str, str] = {str(job): name for job, name in plan.workloads.items()}
-    why = f"for {names.get(each.for_whom, each.for_whom)}" if each.for_whom else "on its own account"
+    why = f"for {names.get(each.preemptor, each.preemptor)}" if each.preemptor else "on its own account"
     return f"{why}, {each.lost_gpu_hours:.1f} GPU hours of work are lost" if each.lost_gpu_hours >= 0.05 else why
 
 

@@ -6,7 +6,7 @@ evicted for whom, before and after. Every line of it is what `decide` decided; n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
@@ -16,9 +16,10 @@ from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.draft import Draft
 from bosket.scheduler.answers.edits import Drained
+from bosket.scheduler.answers.explain import answer_in_emptied
 from bosket.scheduler.answers.fragmentation import report
 from bosket.scheduler.answers.sentence import Sentences
-from bosket.scheduler.answers.trial import emptied, start_of
+from bosket.scheduler.answers.trial import alone, emptied, start_of
 from bosket.scheduler.answers.virtual_cluster import VirtualCluster
 from bosket.scheduler.answers.workload_name import workload_of
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
@@ -34,8 +35,8 @@ Verdict = Literal["never", "not-now", "waiting-for-termination"]
 
 #: What a plan comes to, as an exit code.
 STARTS, WAITS, NEVER, STARTS_BY_EVICTING = 0, 2, 3, 4
-#: So many jobs are proved never to start, beside those that the question is about: each proof is a cycle.
-MOST_PROOFS: Final = 20
+#: So many jobs are proved never to start, beside those that the question is about: each proof is a cycle with one job.
+MOST_PROOFS: Final = 50
 #: Where nothing but time would change anything, so much of it is let pass, and so often in a row.
 MOST_WAIT_SECONDS: Final = 3600.0
 MOST_IDLE: Final = 5
@@ -87,7 +88,7 @@ class Evicted:
 
     job: ObjectKey
     pods: tuple[str, ...]
-    for_whom: str  #: the job that takes the room, or the drain; empty where it goes on its own account
+    preemptor: str  #: the job that takes the room, or the drain; empty where it goes on its own account
     action: str
     cycle: int
     seconds: float  #: of virtual time, after which it is decided
@@ -137,7 +138,7 @@ class Plan:
                 return NEVER if "never" in verdicts else WAITS
             starts = {each.job: each for each in self.starts}
             if any(job not in starts or starts[job].when == "later" for job in self.subjects):
-                evicted_for = {each.for_whom for each in self.evicts}
+                evicted_for = {each.preemptor for each in self.evicts}
                 return STARTS_BY_EVICTING if {str(job) for job in self.subjects} & evicted_for else WAITS
             return STARTS_BY_EVICTING if self._evicts_for_subjects else STARTS
         if any(not each.anyway for each in self.waits):
@@ -147,7 +148,7 @@ class Plan:
     @property
     def _evicts_for_subjects(self) -> bool:
         names = {str(job) for job in self.subjects}
-        return any(each.for_whom in names for each in self.evicts)
+        return any(each.preemptor in names for each in self.evicts)
 
 
 def make_plan(
@@ -318,22 +319,35 @@ def _drain_evictions(cluster: Cluster, drained: Iterable[Drained]) -> list[Evict
 
 
 def _waits(before: _Course, after: _Course, subjects: Collection[ObjectKey]) -> Iterable[Wait]:
+    """Subjects first, then those that wait because of the changes, then the others."""
     waited = {job.key for job, _ in _waiting(before)}
-    proofs = 0
     found = sorted(_waiting(after), key=lambda each: (each[0].key not in subjects, each[0].key in waited, each[0].key))
-    for job, sentence in found:
-        is_pipelined = _pipelined(after.decisions, job)
-        if is_pipelined and job.key in after.starts:
-            continue
-        verdict: Verdict = "not-now"
-        if is_pipelined:
-            verdict = "waiting-for-termination"
-        elif job.key in subjects or proofs < MOST_PROOFS:
-            proofs += job.key not in subjects
-            alone = emptied(after.cluster, [after.end.jobs.get(job.key, job)])
-            verdict = "not-now" if start_of(alone.decide(), job.key) is not None else "never"
+    found = [each for each in found if each[0].key not in after.starts or not _pipelined(after.decisions, each[0])]
+    pipelined = {job.key for job, _ in found if _pipelined(after.decisions, job)}
+    hopeless = _hopeless(after, [job for job, _ in found if job.key not in pipelined][: len(subjects) + MOST_PROOFS])
+    for job, now in found:
+        verdict: Verdict = "waiting-for-termination" if job.key in pipelined else "not-now"
+        verdict = "never" if job.key in hopeless else verdict
+        sentence = hopeless.get(job.key) or now
         pods = sum(task.status in WAITING for task in job.tasks)
         yield Wait(job.key, verdict, sentence, pods, anyway=job.key in waited)
+
+
+def _hopeless(course: _Course, jobs: Sequence[Job]) -> dict[ObjectKey, str]:
+    """Jobs that wouldn't start if nobody else were there, and why not: each is decided alone in an empty cluster."""
+    if not jobs:
+        return {}
+    cluster = emptied(course.cluster, [course.end.jobs.get(job.key, job) for job in jobs])
+    snapshot = cluster.snapshot()
+    found: dict[ObjectKey, str] = {}
+    for job in jobs:
+        if job.key not in snapshot.jobs:
+            continue
+        decisions = alone(cluster, snapshot, job.key)
+        if start_of(decisions, job.key) is None:
+            answer = answer_in_emptied(snapshot, decisions, job.key)
+            found[job.key] = answer.sentence if answer is not None else ""
+    return found
 
 
 def _waiting(course: _Course) -> Iterable[tuple[Job, str]]:

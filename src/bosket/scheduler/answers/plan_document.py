@@ -48,7 +48,7 @@ def plan_document(plan: Plan) -> Json:
             {
                 **job(each.job),
                 "pods": [pod for pod in each.pods if pod not in each.moves],
-                "for": each.for_whom or None,
+                "for": each.preemptor or None,
                 "action": each.action,
                 "cycle": each.cycle,
                 "seconds": round(each.seconds, 1),
@@ -62,7 +62,7 @@ def plan_document(plan: Plan) -> Json:
             {
                 **job(each.job),
                 "pods": {pod: {"from": source, "to": target} for pod, (source, target) in each.moves.items()},
-                "for": each.for_whom or None,
+                "for": each.preemptor or None,
                 "cycle": each.cycle,
                 "seconds": round(each.seconds, 1),
                 "anyway": each.anyway,
