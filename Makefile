@@ -13,7 +13,7 @@ NODES := 500
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint hooks test e2e bench bench-check scale clean
+.PHONY: help setup demo lint hooks check test e2e bench bench-check scale clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +47,11 @@ lint: $(READY) ## style, types and layers; no tests
 hooks: $(READY) ## let git run the linters on every commit (see .pre-commit-config.yaml)
 	$(BIN)/pre-commit install
 
+check: lint ## what to run before every commit: style, types, layers and the fast tests, in about a minute
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m "not slow and not real"
+
 test: lint ## style, types, layers, and all tests that need nothing but Python
-	$(BIN)/pytest -n $(WORKERS) -m "not real"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not real"
 
 e2e: $(READY) ## the end-to-end tests on a real control plane, which is built once; `test` has them on the embedded one
 	$(BIN)/python -m tests.controlplane build

@@ -32,6 +32,7 @@ from benchmarks import (
     page,
     part,
     plan,
+    recording,
     responsive,
     scale,
     stack,
@@ -64,6 +65,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "plan": plan.run,
     "check": check.run,
     "explain": explain.run,
+    "recording": recording.run,
 }
 #: What `make bench` runs. The others take their time, and are run when they are named.
 USUAL = ("cycle", "part", "idle", "gangs")

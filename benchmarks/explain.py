@@ -77,7 +77,7 @@ def judged(case: Case) -> dict[str, Any]:
         "case": case.name,
         "expected": case.verdict,
         "verdict": answer.verdict == case.verdict,
-        "reason": answer.reason.code in case.codes and answer.reason.tier == case.tier,
+        "reason": answer.reason.code in case.codes and answer.reason.tier in case.tiers,
         "offered": bool(changes),
         "changes": len(changes),
         "replayed": sum(starts(recording, each["patch"], *case.key) for each in changes),

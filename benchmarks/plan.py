@@ -16,23 +16,23 @@ from random import Random
 
 import looptime
 
-from benchmarks.plan_scene import Manifest, Question, question, scene
+from benchmarks.plan_scene import Manifest, Question, Scene, question, scene
 from benchmarks.report import Column, Report, number, progress
 from bosket.api.apps import Deployment, StatefulSet
 from bosket.api.batch import Job
-from bosket.api.core import Pod
+from bosket.api.core import Node, Pod
 from bosket.api.kai import Queue
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_for
 from bosket.embedded.cluster import EmbeddedCluster
-from bosket.embedded.node import NodeShape
+from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.kube.client import Client
 from bosket.kube.codec import untyped
 from bosket.kube.informer import Informer, Informers
 from bosket.runtime.clock import Clock, LoopClock
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.draft import Draft
-from bosket.scheduler.answers.edits import delete, set_queue
+from bosket.scheduler.answers.edits import add_nodes, delete, drain, set_queue
 from bosket.scheduler.answers.plan import make_plan
 from bosket.tools.expansion.manifests import Manifest as FromFile
 from bosket.tools.expansion.submission import submit
@@ -40,11 +40,12 @@ from bosket.tools.live_cluster import read_cluster
 
 CASES = 500
 NAMESPACE = "default"
+KINDS_ASKED = ("workload", "several workloads", "quota", "deletion", "drain", "nodes")
 KINDS: Mapping[str, type[KubeObject]] = {"Job": Job, "Deployment": Deployment, "StatefulSet": StatefulSet}
 #: Cycles that a plan follows: more than any of these clusters takes to come to rest.
 CYCLES = 30
 #: Virtual time without a change after which a cluster is at rest: longer than a Job's controller waits with new pods.
-REST_SECONDS, STEP_SECONDS, LONGEST_SECONDS = 45.0, 5.0, 1800.0
+REST_SECONDS, STEP_SECONDS, LONGEST_SECONDS = 700.0, 20.0, 7200.0
 
 COLUMNS = (
     Column("kind", "asked"),
@@ -92,7 +93,7 @@ def run(cases: int = CASES, seed: int = 0) -> Report:
             progress(f"seed {case.seed} ({case.kind}): planned {case.planned}, real {case.real}")
         if len(done) % 25 == 0:
             progress(f"{len(done)} cases, {sum(each.agrees for each in done)} agree")
-    for kind in ("workload", "quota", "deletion", "all"):
+    for kind in (*KINDS_ASKED, "all"):
         of_kind = [each for each in done if kind in (each.kind, "all")]
         report.rows.append(
             {
@@ -136,7 +137,7 @@ async def _compare(seed: int) -> Case:
         live = await read_cluster(client, now=now)
         planned = await _plan(Cluster(live.recorded), asked)
         gone.clear()
-        await _do(client, asked)
+        await _do(client, asked, made, cluster.clock.now())
         await _rest(cluster.clock, pods)
         deleted = {each.partition("/")[2] for each in asked.delete}
         real = _outcome(
@@ -152,7 +153,7 @@ async def _compare(seed: int) -> Case:
             ],
         )
         watching.cancel()
-        return Case(seed, _kind(asked), planned, real)
+        return Case(seed, asked.kind, planned, real)
 
 
 async def _create(client: Client, manifest: Manifest) -> None:
@@ -181,15 +182,21 @@ async def _plan(cluster: Cluster, asked: Question) -> Outcome:
         set_queue(draft, text)
     for text in asked.delete:
         delete(draft, text, "default")
+    if asked.add_nodes:
+        add_nodes(draft, str(asked.add_nodes))
+    drained = [drain(draft, text) for text in asked.drain]
     submission = await submit(draft, [FromFile(each, each["metadata"]["name"]) for each in asked.submit], "default")
-    plan = make_plan(cluster, draft, subjects=submission.jobs, workloads=submission.workloads, cycles=CYCLES)
-    nodes = {pod.metadata.name: "" for pod in draft.objects(Pod) if pod.metadata.namespace == NAMESPACE}
+    plan = make_plan(
+        cluster, draft, drained=drained, subjects=submission.jobs, workloads=submission.workloads, cycles=CYCLES
+    )
+    pods = (*(pod for pod in draft.objects(Pod) if pod.key not in draft.ending), *draft.gone)
+    nodes = {pod.metadata.name: "" for pod in pods if pod.metadata.namespace == NAMESPACE}
     for placed in plan.placed.values():
         nodes |= placed
-    return _outcome(nodes, [pod for each in plan.evicts for pod in each.pods])
+    return _outcome(nodes, [pod for each in plan.evicts if each.job.namespace == NAMESPACE for pod in each.pods])
 
 
-async def _do(client: Client, asked: Question) -> None:
+async def _do(client: Client, asked: Question, of: Scene, now: float) -> None:
     for manifest in asked.submit:
         await _create(client, manifest)
     for text in asked.set_:
@@ -199,6 +206,14 @@ async def _do(client: Client, asked: Question) -> None:
     for text in asked.delete:
         kind, _, name = text.partition("/")
         await client.delete(KINDS[kind], name, "default", propagation="Background")
+    for name in asked.drain:
+        await client.patch(Node, name, {"spec": {"unschedulable": True}})
+        for pod in (await client.list(Pod, NAMESPACE)).items:
+            if pod.spec.nodeName == name:
+                await client.evict(pod)
+    for number_ in range(asked.add_nodes):
+        layout = Layout(of.nodes + asked.add_nodes)
+        await client.create(simulated_node(of.nodes + number_, layout, NodeShape(gpus=of.gpus), now))
 
 
 def _outcome(nodes: Mapping[str, str], evicted: Iterable[str]) -> Outcome:
@@ -219,7 +234,3 @@ def _outcome(nodes: Mapping[str, str], evicted: Iterable[str]) -> Outcome:
 def workload_name(pod: str) -> str:
     """`old-3` of `old-3-x7k2p`."""
     return "-".join(pod.split("-")[:2])
-
-
-def _kind(asked: Question) -> str:
-    return "workload" if asked.submit else "quota" if asked.set_ else "deletion"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -27,10 +27,12 @@ class Scene:
 class Question:
     """What is asked, and then done."""
 
+    kind: str
     submit: tuple[Manifest, ...] = ()
     set_: tuple[str, ...] = ()  #: as on the command line
     delete: tuple[str, ...] = ()
-    names: tuple[str, ...] = field(default=())
+    drain: tuple[str, ...] = ()
+    add_nodes: int = 0
 
 
 def scene(random: Random) -> Scene:
@@ -53,18 +55,25 @@ def scene(random: Random) -> Scene:
 
 
 def question(random: Random, of: Scene) -> Question:
-    """Most often a workload, sometimes several; else another quota, or the end of something."""
+    """Most often a workload, sometimes several; else another quota, the end of something, a drain, more nodes."""
     leaves = [each["metadata"]["name"] for each in of.queues if each["spec"].get("parentQueue")]
     kind = random.random()
+    if kind < 0.6:
+        return Question("workload", submit=(workload(random, "new-0", leaves, of.gpus),))
     if kind < 0.7:
-        count = random.choice((1, 1, 1, 2, 3))
-        return Question(submit=tuple(workload(random, f"new-{number}", leaves, of.gpus) for number in range(count)))
-    if kind < 0.85 or not of.workloads:
-        field_ = random.choice(("quota", "limit"))
+        count = random.choice((2, 3))
+        made = tuple(workload(random, f"new-{number}", leaves, of.gpus) for number in range(count))
+        return Question("several workloads", submit=made)
+    if kind < 0.8 or not of.workloads:
+        field = random.choice(("quota", "limit"))
         value = random.randint(0, of.nodes * of.gpus)
-        return Question(set_=(f"{random.choice(leaves)}.gpu.{field_}={value}",))
-    gone = random.choice(of.workloads)
-    return Question(delete=(f"{gone['kind']}/{gone['metadata']['name']}",))
+        return Question("quota", set_=(f"{random.choice(leaves)}.gpu.{field}={value}",))
+    if kind < 0.87:
+        gone = random.choice(of.workloads)
+        return Question("deletion", delete=(f"{gone['kind']}/{gone['metadata']['name']}",))
+    if kind < 0.95:
+        return Question("drain", drain=(f"node-{random.randrange(of.nodes):03}",))
+    return Question("nodes", add_nodes=random.randint(1, 2))
 
 
 def workload(random: Random, name: str, queues: list[str], node_gpus: int) -> Manifest:
@@ -122,6 +131,7 @@ def _template(labels: dict[str, str], spec: Manifest, gpus: int, annotations: di
     limits = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     container = {"name": "main", "image": "busybox", "resources": {"limits": limits}}
     return {
-        "metadata": {"labels": labels, "annotations": annotations or {}},
+        # As containers that end in an orderly way: all pods of a workload are ending before the first is gone.
+        "metadata": {"labels": labels, "annotations": {"bosket.dev/stop-delay": "3s", **(annotations or {})}},
         "spec": {**spec, "schedulerName": "kai-scheduler", "containers": [container]},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,11 +20,19 @@ settings.load_profile("bosket")
 asyncio.set_event_loop(None)
 
 _CASES_NOT_RUN = "cases not run"
+_HERE = Path(__file__).parent
+#: Folders whose tests start whole clusters or programs, or are campaigns; `make check` leaves them out.
+_SLOW_FOLDERS = frozenset(
+    ("cli", "conformance", "e2e", "embedded", "examples", "foreign", "fuzz", "grove", "grove_backends", "operator")
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests whose recorded cases are missing, and notes in their reports how many cases those are."""
+    """Marks what is slow by its folder. Skips tests whose recorded cases are missing, and notes in their reports how
+    many cases those are."""
     for item in items:
+        if item.path.relative_to(_HERE).parts[0] in _SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
         for mark in item.iter_markers("shared"):
             missing = [name for name in mark.args if not (shared_folder() / name).exists()]
             if missing:

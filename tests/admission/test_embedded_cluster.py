@@ -31,6 +31,8 @@ from bosket.services.admission import Options, PodRules
 from bosket.services.admission.registration import configurations
 from tests.admission.pods import pod
 
+pytestmark = pytest.mark.slow
+
 HALF = {"gpu-fraction": "0.5"}
 
 

@@ -1,4 +1,4 @@
-"""What a pod that shares a GPU may not say, and what it is told."""
+"""Wrong requests for GPU shares, and the sentences that refuse them."""
 
 from __future__ import annotations
 

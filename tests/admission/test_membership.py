@@ -1,4 +1,4 @@
-"""A Job's pods are told which group they belong to as they arrive."""
+"""A Job's pods get the label of their group as they arrive."""
 
 from __future__ import annotations
 

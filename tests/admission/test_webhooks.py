@@ -101,7 +101,7 @@ class Site:
         service = admission_service(env, options or Options(pods=SHARING, port=0, url="https://127.0.0.1:1"))
         task = asyncio.create_task(run_services(env, [service], leader_election=False))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while not service.url or not await self.registered():
                     assert not task.done(), task.exception()
                     await asyncio.sleep(0.01)
@@ -337,7 +337,7 @@ async def test_who_says_nothing_or_not_all_is_not_waited_for(
     async with site.replica(SteppedClock()) as replica:
         reader, writer = await replica.connect(await site.trusted())
         writer.write(sent)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             got = await reader.read()
         writer.transport.abort()
         assert got.startswith(answer)
@@ -511,7 +511,7 @@ async def changed(replica: Replica, trusted: str, before: bytes) -> bool:
 
 
 async def eventually(look: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             if await look():
                 return

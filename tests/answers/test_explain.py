@@ -1,8 +1,10 @@
 """`explain`: the verdict, and changes each of which starts the job."""
 
+import msgspec
 import pytest
 
-from bosket.api.object import ObjectKey
+from benchmarks.explain_cases import case
+from bosket.api.object import ObjectKey, OwnerReference
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.explain import UnknownJob, explain, find_job
 from bosket.scheduler.answers.explanation import Explanation
@@ -120,3 +122,84 @@ def test_a_question_leaves_the_cluster_as_it_was() -> None:
     first, second = explained(asked, "a"), explained(asked, "a")
     assert asked.digest() == digest == first.snapshotDigest
     assert first.changes == second.changes
+
+
+def without_costs(answer: Explanation) -> Explanation:
+    return msgspec.structs.replace(answer, cpu_ms=0.0, decides=0)
+
+
+@pytest.mark.parametrize("label", ["cluster-is-full", "min-runtime", "beyond-its-fair-share", "older-is-served-first"])
+def test_the_reason_stays_while_nothing_changes(label: str) -> None:
+    made = case(label, 7)
+    asked = cluster(made.objects)
+    first = explain(asked, made.key, seconds=0)
+    for cycle in range(1, 100):
+        asked.now = NOW + cycle
+        later = explain(asked, made.key, seconds=0)
+        assert (later.verdict, later.reason, later.sentence) == (first.verdict, first.reason, first.sentence)
+
+
+def test_the_reason_stays_while_victims_are_ending() -> None:
+    """From the eviction until the victims are gone, the job waits for just that."""
+    going = [pod(f"b-{number}").gpu(2).of_group("b").running_on("n") for number in range(4)]
+    answers = set()
+    for left in (4, 3, 2, 1):
+        pods = [each.being_deleted_at(NOW).build() for each in going[:left]]
+        asked = cluster(queue("q"), node("n"), pod_group("b"), pods, job("a", gpus=8))
+        answer = explained(asked, "a")
+        answers.add((answer.verdict, answer.reason.code, answer.sentence))
+    assert len(answers) == 1
+
+
+def test_what_the_cycle_decided_need_not_be_decided_again() -> None:
+    made = case("older-is-served-first", 3)
+    asked = cluster(made.objects)
+    decisions = asked.decide()
+    told = explain(asked, made.key, seconds=0, decided=decisions)
+    found = explain(asked, made.key, seconds=0)
+    assert without_costs(told) == without_costs(found)
+    assert told.decides < found.decides
+
+
+@pytest.mark.parametrize(
+    ("owner", "expected"),
+    [("DaemonSet", "never"), ("Node", "never"), ("ReplicaSet", "not-now")],
+)
+def test_what_belongs_to_a_node_is_there_on_an_empty_one_too(owner: str, expected: str) -> None:
+    """A pod of a DaemonSet holds its CPU on every node for ever."""
+    other = pod("other").cpu("2").running_on("n").build()
+    reference = OwnerReference(apiVersion="apps/v1", kind=owner, name="o", uid="o", controller=True)
+    metadata = msgspec.structs.replace(other.metadata, ownerReferences=(reference,))
+    other = msgspec.structs.replace(other, metadata=metadata)
+    wide = [pod_group("a"), pod("a-0").cpu("4").of_group("a").build()]
+    asked = cluster(queue("q"), node("n", cpu="5"), other, wide)
+    assert explained(asked, "a").verdict == expected
+
+
+def test_an_evicted_job_is_said_to_be_evicted() -> None:
+    asked = cluster(queue("q"), node("n"), pod_group("a", min_member=2, evicted=NOW - 60))
+    answer = explained(asked, "a")
+    assert (answer.job.state, answer.verdict) == ("evicted", "never")
+
+
+def test_a_job_of_which_all_pods_ended_is_finished() -> None:
+    done = [pod("a-0").of_group("a").ended_on("n").build()]
+    answer = explained(cluster(queue("q"), node("n"), pod_group("a"), done), "a")
+    assert (answer.job.state, answer.verdict, answer.sentence) == ("finished", "running", "has ended: 1 pod")
+
+
+def test_who_is_ahead_is_named_with_the_reason() -> None:
+    asked = cluster(
+        queue("q"), node("n"), priority_class("low", 10), priority_class("high", 75),
+        job("busy", gpus=8, on="n", preemptibility="non-preemptible"),
+        job("older", gpus=8, priority="low", created=NOW - 60 - 3 * 3600),
+        job("prior", gpus=8, priority="high", created=NOW - 10),
+        job("a", gpus=8, priority="low", created=NOW - 60),
+    )  # fmt: skip
+    position = explained(asked, "a").position
+    assert position is not None
+    assert (position.in_queue, position.of) == (3, 3)
+    assert [(each.name, each.why) for each in position.ahead] == [
+        ("prior", "priority 75, this one has 10"),
+        ("older", "was submitted 3 h earlier"),
+    ]

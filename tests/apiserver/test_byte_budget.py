@@ -102,7 +102,7 @@ async def test_small_requests_and_lists_are_answered_while_large_writes_have_the
         tasks = [start(user, f"c{index}") for index, user in enumerate(others)]
         await turns()
         world.pieces = 0
-        async with asyncio.timeout(60):  # else it would wait for ever
+        async with asyncio.timeout(120):  # else it would wait for ever
             listed = await world.ok("GET", CONFIG_MAPS, accept=TABLE)
         assert (len(listed["rows"]), world.pieces) == (1, 1)  # made in the other thread
         await world.ok("POST", CONFIG_MAPS, config_map("small", {"k": "v"}))

@@ -230,7 +230,7 @@ async def test_a_new_object_whose_place_went_while_others_were_asked_is_refused(
 
 @pytest.mark.looptime
 async def test_who_has_to_write_the_object_before_it_answers_is_let_through() -> None:
-    """A claim of an object is no lock; a change that can't come to an end is told so after half a minute."""
+    """A claim of an object is no lock; a change that never succeeds fails after half a minute."""
     world, slow = slow_world()
     await world.ok("POST", CONFIG_MAPS, config_map("a", {"k": "0"}))
 

@@ -1,4 +1,4 @@
-"""What clients are told about what is served: discovery, OpenAPI, version, health, reviews."""
+"""What clients can ask about what is served: discovery, OpenAPI, version, health, reviews."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import DEFINITIONS, MERGE, WIDGETS, World, definition, pod
 
 KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")
+pytestmark = [pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH"), pytest.mark.slow]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Terminal:
         """What it prints, errors included."""
         process = await self.start(*arguments)
         text = stdin if isinstance(stdin, str) else json.dumps(stdin) if stdin is not None else ""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             output, errors = await process.communicate(text.encode())
         assert process.returncode == code, f"{arguments}: {output.decode()}{errors.decode()}"
         return output.decode() + errors.decode()
@@ -122,7 +122,7 @@ async def test_get_shows_tables_wide_ones_and_changes(terminal: Terminal) -> Non
     assert row.split()[:4] == ["a", "0/1", "Pending", "0"]
     process = await terminal.start("get", "pods", "-w", "--no-headers")
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         assert (await process.stdout.readline()).split()[2] == b"Pending"
         body = {"status": {"phase": "Running"}}
         await terminal.world.ok("PATCH", "/api/v1/namespaces/default/pods/a/status", body, MERGE)
@@ -174,8 +174,8 @@ async def test_scale_label_annotate_set_and_edit(terminal: Terminal) -> None:
 
 async def test_wait_and_rollout_end_when_the_status_says_so(terminal: Terminal) -> None:
     await terminal.kubectl("apply", "-f", "-", stdin=deployment())
-    waiting = asyncio.create_task(terminal.kubectl("wait", "--for=condition=Available", "deploy/d", "--timeout=20s"))
-    rolling = asyncio.create_task(terminal.kubectl("rollout", "status", "deploy/d", "--timeout=20s"))
+    waiting = asyncio.create_task(terminal.kubectl("wait", "--for=condition=Available", "deploy/d", "--timeout=120s"))
+    rolling = asyncio.create_task(terminal.kubectl("rollout", "status", "deploy/d", "--timeout=120s"))
     status = {
         "observedGeneration": 1,
         "replicas": 2,

@@ -38,7 +38,7 @@ class Wire:
         await self.writer.drain()
 
     async def answer(self) -> tuple[int, dict[str, str], Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
             body = await self.reader.readexactly(int(headers.get("content-length", "0")))
@@ -47,7 +47,7 @@ class Wire:
     async def received(self) -> int:
         """How much the server still says before it ends the connection."""
         size = 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             with suppress(ConnectionResetError):
                 while chunk := await self.reader.read(65536):
                     size += len(chunk)
@@ -151,7 +151,7 @@ async def test_too_many_at_once_are_asked_to_come_back_and_watches_do_not_count(
         for _ in range(3):
             watch = await connect()
             await watch.send("GET", f"{PODS}?watch=true")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 await watch.reader.readuntil(b"\r\n\r\n")
         for _ in range(2):
             await (await connect()).send("POST", CONFIG_MAPS, b"{", Content_Length="100")

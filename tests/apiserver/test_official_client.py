@@ -15,6 +15,8 @@ from bosket.apiserver.request.resource_request import User
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import pod
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 
 

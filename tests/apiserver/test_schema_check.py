@@ -1,4 +1,4 @@
-"""Where an object breaks its schema is told by the keys that the object has."""
+"""Schema errors name the path in the object."""
 
 from __future__ import annotations
 

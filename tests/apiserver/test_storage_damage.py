@@ -1,4 +1,4 @@
-"""A data directory whose files were damaged: what is served is as it was written, and what was lost is told."""
+"""A data directory whose files were damaged: what is served is as it was written, and what was lost is reported."""
 
 from __future__ import annotations
 

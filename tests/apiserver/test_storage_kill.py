@@ -1,4 +1,4 @@
-"""kill -9 in the middle of writes, a hundred times: what was acknowledged is there, and watches go on or are told 410.
+"""kill -9 in the middle of writes, a hundred times: what was acknowledged is there, and watches go on or get 410.
 
 Writers and a watcher speak HTTP to a server that is killed after a few acknowledged writes and started again on the
 same directory. What each of them knows is compared with what the next server says.
@@ -16,9 +16,12 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 
 from tests.apiserver.mortal import TOKEN, Mortal, mortal
 from tests.apiserver.world import CONFIG_MAPS, MERGE, config_map
+
+pytestmark = pytest.mark.slow
 
 KILLS = 100
 WRITERS = 6
@@ -133,7 +136,7 @@ def hear(known: Knowledge, event: dict[str, Any]) -> None:
 
 
 async def check(client: Session, known: Knowledge) -> None:
-    """What the server says after its death and return must fit to what clients were told."""
+    """What the server serves after a crash must agree with what clients saw before."""
     async with client.get(CONFIG_MAPS) as response:
         page = await response.json()
     there = {each["metadata"]["name"]: each["data"]["k"] for each in page["items"]}
@@ -144,7 +147,7 @@ async def check(client: Session, known: Knowledge) -> None:
     assert int(page["metadata"]["resourceVersion"]) >= known.newest_version
     known.acknowledged = dict(there)
     known.in_doubt.clear()
-    # No version is given out twice: what comes next is newer than all that anybody was told.
+    # No version is given out twice: the next one is newer than all that any client saw.
     newest = known.newest_version
     await write(client, known, "probe", str(newest), random.Random(newest))
     assert known.acknowledged["probe"] is None or known.newest_version > newest

@@ -1,4 +1,4 @@
-"""Watches that begin at a version: nothing is missed, nothing is told twice, and what is forgotten is said to be."""
+"""Watches that begin at a version: nothing is missed, nothing is sent twice, and a forgotten version is refused."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Events:
         self._rest = b""
 
     async def next(self) -> Doc:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while b"\n" not in self._rest:
                 self._rest += await anext(self._chunks)
         line, self._rest = self._rest.split(b"\n", 1)
@@ -126,7 +126,7 @@ class Events:
         return event["type"], event["object"]["metadata"].get("name", "")
 
     async def ended(self) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             return await anext(self._chunks, None) is None
 
     async def close(self) -> None:

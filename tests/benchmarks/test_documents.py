@@ -1,4 +1,4 @@
-"""Manifests of documentation, applied to an embedded cluster: what is found in a folder, and what is told of it."""
+"""Manifests of documentation, applied to an embedded cluster: what a folder contains, and the report on it."""
 
 from __future__ import annotations
 

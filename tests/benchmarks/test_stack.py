@@ -1,4 +1,4 @@
-"""The benchmark of the whole stack: who wrote what, and how it is told beside the Go stack's figures."""
+"""The benchmark of the whole stack: who wrote what, and how it is shown beside the Go stack's figures."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.binder.sharing_scene import (
 )
 from tests.rig import NAMESPACE, Rig
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]
 
 DEVICE = device_uuid(NODE, 0)
 

@@ -28,7 +28,7 @@ from tests.binder.scene import binder
 from tests.binder.sharing_scene import NODE, NOTHING, node_running, share, sharing_pod, sharing_rig, traces
 from tests.rig import NAMESPACE, Rig
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]
 
 SEQUENCES = 500
 BATCHES = 20

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Noting(BindPlugin):
-    """Writes down what it is called for, and fails where it is told to."""
+    """Records its calls, and fails where the test wants it to."""
 
     def __init__(self, name: str, priority: int, log: list[str], fails_in: str = "") -> None:
         self.name = name  # type: ignore[misc]

@@ -7,7 +7,7 @@ import pytest
 from bosket.api.core import Pod, PodSpec, PodStatus
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus
 from bosket.api.object import ObjectMeta, OwnerReference
-from bosket.services.binder.received_resource import ReceivedResource
+from bosket.services.binder.plugin import ReceivedResource
 from bosket.services.binder.verdict import Bound, Failure, attempts_left, is_done, malformed, pause_seconds, settled
 
 TYPES = ReceivedResource.resource_types

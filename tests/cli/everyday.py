@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bosket.api.core import Node
 from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject, OwnerReference
 from bosket.cli.main import main
@@ -27,6 +28,12 @@ def owned(made: list[KubeObject], workload: str) -> list[KubeObject]:
     owner = OwnerReference(apiVersion="batch/v1", kind="Job", name=workload, uid="u", controller=True)
     metadata = msgspec.structs.replace(group.metadata, ownerReferences=(owner,))
     return [msgspec.structs.replace(group, metadata=metadata), *pods]
+
+
+def in_rack(node: Node, rack: str) -> Node:
+    """The node with the label that embedded clusters have."""
+    labels = {**node.metadata.labels, "bosket.dev/rack": rack}
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
 
 
 def company() -> list[KubeObject]:

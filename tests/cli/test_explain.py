@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,6 @@ from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import NOW, state_of
 
-TEXT = {"namespace": str, "name": str}
 CONTRACT = {
     "job": dict,
     "verdict": str,
@@ -33,7 +33,7 @@ CONTRACT = {
 
 
 @pytest.fixture
-def snapshot(tmp_path):
+def snapshot(tmp_path: Path) -> str:
     """A full node, and two jobs that wait for it: one that fits, and one that is too large for any."""
     objects = [
         queue("q", limit=12),
@@ -47,7 +47,7 @@ def snapshot(tmp_path):
     return str(file)
 
 
-def test_the_json_is_the_contract(snapshot, capsys):
+def test_the_json_is_the_contract(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "waits", "--snapshot", snapshot, "--json", "--seconds", "30"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {name: type(answer[name]) for name in CONTRACT} == CONTRACT
@@ -68,7 +68,7 @@ def test_the_json_is_the_contract(snapshot, capsys):
             assert patch["ops"]
 
 
-def test_why_is_the_same_command(snapshot, capsys):
+def test_why_is_the_same_command(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "default/large", "--snapshot", snapshot]) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[0] == (
@@ -78,7 +78,7 @@ def test_why_is_the_same_command(snapshot, capsys):
     assert "ask for 2 instead of 9 GPUs per pod (you)" in told
 
 
-def test_all_jobs_are_grouped_by_reason(snapshot, capsys):
+def test_all_jobs_are_grouped_by_reason(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--all", "--snapshot", snapshot, "--json", "--seconds", "30"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["jobs"] == 2
@@ -99,13 +99,15 @@ def test_all_jobs_are_grouped_by_reason(snapshot, capsys):
         (["waits", "--queue", "q"], "--queue is for --all", 2),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(snapshot, capsys, arguments, complaint, code):
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    snapshot: str, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str, code: int
+) -> None:
     assert main(["explain", *arguments, "--snapshot", snapshot]) == code
     assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", [80, 160])
-def test_on_a_terminal_nothing_is_cut_off(snapshot, columns):
+def test_on_a_terminal_nothing_is_cut_off(snapshot: str, columns: int) -> None:
     environment = {**os.environ, "COLUMNS": str(columns), "FORCE_COLOR": "1", "TERM": "xterm"}
     command = [sys.executable, "-m", "bosket.cli.main", "explain", "waits", "--snapshot", snapshot]
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

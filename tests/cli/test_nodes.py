@@ -74,7 +74,7 @@ def test_each_gpu_is_a_cell_with_the_letter_of_its_queue(tmp_path: Path, capsys:
 def test_nodes_are_arranged_by_rack_and_those_that_look_alike_stand_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nodes = [node(f"n-{at}", gpus=4, **{"bosket.dev/rack": f"rack-{at // 4}"}) for at in range(8)]
+    nodes = [everyday.in_rack(node(f"n-{at}", gpus=4), f"rack-{at // 4}") for at in range(8)]
     file = everyday.recorded(tmp_path, [queue("q"), *nodes, *job("j", 2, gpus=4, on=("n-4", "n-5"))])
     text = printed(capsys, "nodes", file)
     assert "rack-0 16 GPUs, 4 nodes" in " ".join(text.split())
@@ -85,6 +85,16 @@ def test_nodes_are_arranged_by_rack_and_those_that_look_alike_stand_together(
     assert [(each["name"], len(each["nodes"])) for each in report["racks"]] == [("rack-0", 4), ("rack-1", 4)]
     held = report["racks"][1]["nodes"][0]["holdings"]
     assert held == [{"queue": "q", "job": "default/j", "gpus": 4.0, "isEnding": False}]
+
+
+def test_racks_are_shown_without_their_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "nodes", everyday.recorded(tmp_path), "--by", "rack", "--racks")
+    rows = [line.split() for line in text.splitlines()[2:]]
+    assert rows[0] == ["RACK", "NODES", "GPUS", "FREE", "FRAGMENTED", "EMPTY", "NODES", "CLOSED"]
+    assert [(row[0], row[1], row[2], row[3], row[5], row[6]) for row in rows[1:]] == [
+        ("a", "2", "16", "2", "0", "0"),
+        ("b", "2", "8", "2", "0", "1"),
+    ]
 
 
 def test_any_label_or_level_of_a_topology_arranges_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +115,7 @@ def test_any_label_or_level_of_a_topology_arranges_nodes(tmp_path: Path, capsys:
 def test_shared_gpus_ending_pods_and_those_of_other_schedulers_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    going = pod("going").gpu(2).of_group("old").running_on("n").being_deleted_at(everyday.NOW).build()
+    going = pod("going").gpu(2).of_group("old").running_on("n").being_deleted_at(NOW).build()
     file = everyday.recorded(
         tmp_path,
         [

@@ -28,8 +28,9 @@ from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import connect, load
 from bosket.kube.transport import Request
 from bosket.testing.build import job, queue
+from bosket.testing.cluster import NOW
 from bosket.tools.live_cluster import LiveClusterError, read_cluster
-from tests.cli.everyday import NOW, as_terminal
+from tests.cli.everyday import as_terminal
 
 RULES = (
     PolicyRule(
@@ -186,6 +187,16 @@ async def test_a_tenant_sees_what_its_rights_show_and_is_told_what_they_do_not(
         assert [(each["namespace"], each["job"], each["nodes"]) for each in events["events"]] == [
             ("ml", "runs", ["node-000"])
         ]
+
+        code, out, err = await cluster.said(cluster.tenant, "explain", "waits")
+        assert code == 0
+        assert out.startswith("ml/waits, pending: needs 16 GPUs on one node\n")
+        assert "your rights don't show enough" in out
+        answer = await cluster.data(cluster.tenant, "explain", "waits")
+        assert (answer["verdict"], answer["complete"]) == (None, False)
+        code, out, err = await cluster.said(cluster.tenant, "explain", "--all")
+        assert (code, out) == (1, "")
+        assert "see bosket jobs" in err
 
         code, out, err = await cluster.said(cluster.tenant, "order")
         assert (code, out) == (1, "")

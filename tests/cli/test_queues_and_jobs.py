@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from bosket.cli.cluster_source import SourceFlags, open_cluster
 from bosket.cli.main import main
-from bosket.testing.build import job, node, pod_group, queue
+from bosket.testing.build import cordoned, job, node, pod_group, queue
 from tests.cli.everyday import LONG, as_terminal, printed, recorded
 
 
@@ -44,6 +48,7 @@ def test_one_queue_is_shown_with_those_below_it(tmp_path: Path, capsys: pytest.C
     file = recorded(tmp_path)
     report = json.loads(printed(capsys, "queues", "nlp", "--snapshot", file, "--json"))
     assert [each["name"] for each in report["queues"]] == ["nlp"]
+    assert "14 of 20 GPUs used (70%), 1 job waits" in printed(capsys, "queues", "nlp", "--snapshot", file)
     assert main(["queues", "oracle", "--snapshot", file]) == 2
     assert "there is no queue oracle; there are: company, nlp, vision" in capsys.readouterr().err
 
@@ -133,6 +138,59 @@ def test_a_job_that_was_evicted_and_one_that_has_ended_are_told_from_one_that_wa
     assert "next cycle" in sentences["starts"]
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_watched_it_is_shown_again_and_again(
+    terminal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_cluster(SourceFlags(snapshot=Path(recorded(tmp_path))))
+    monkeypatch.setattr("bosket.cli.view.open_cluster", lambda _: source)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("bosket.cli.view.time.sleep", sleep)
+    if terminal:
+        as_terminal(monkeypatch, 80)
+    with pytest.raises(SystemExit, match="130"):
+        main(["queues", "--watch", "--every", "2"])
+    text = capsys.readouterr().out
+    assert text.count("16 of 20 GPUs used") == 3
+    assert pauses == [2.0, 2.0, 2.0]
+    assert ("\x1b[2J" in text) is terminal, "only a terminal is cleared"
+
+
+def test_it_runs_as_a_module_too(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bosket", "queues", "--snapshot", recorded(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "16 of 20 GPUs used" in done.stdout
+
+
+def test_where_output_is_ascii_so_are_the_bars(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bosket", "queues", "--snapshot", recorded(tmp_path)],
+        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"##########|+" in done.stdout
+    assert b"inf" in done.stdout
+
+
 def test_a_snapshot_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--watch", "--snapshot", recorded(tmp_path)]) == 2
-    assert "a snapshot file doesn't change" in capsys.readouterr().err
+    assert "a snapshot file or a moment doesn't change" in capsys.readouterr().err
+
+
+def test_nodes_that_take_no_pods_are_counted_in_the_sentence_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = [cordoned(node(f"c-{at}")) for at in range(2)]
+    for nodes, said in ((closed[:1], "1 node is cordoned"), (closed, "2 nodes are cordoned")):
+        file = recorded(tmp_path, [queue("q"), node("n", gpus=1), *nodes, *job("j", gpus=2)])
+        (row,) = json.loads(printed(capsys, "jobs", "--snapshot", file, "--json"))["jobs"]
+        assert said in row["sentence"]

@@ -1,4 +1,4 @@
-"""`bosket repair` keeps what can be read of a damaged data directory; `bosket up` refuses one until it is told."""
+"""`bosket repair` keeps what can be read of a damaged data directory; `bosket up` refuses one without a flag."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def library_folder(tmp_path: Path) -> Path:
 async def reported_device(client: Client, pod: Pod) -> str:
     """What the pod says, as soon as it does."""
     changes = client.watch(Pod, "default", resource_version=pod.metadata.resourceVersion)
-    async with asyncio.timeout(30), aclosing(changes):
+    async with asyncio.timeout(120), aclosing(changes):
         async for change in changes:
             device = change.object.metadata.annotations.get(RESERVED_GPU_ANNOTATION) if change.object else None
             if device:
@@ -90,7 +90,7 @@ async def test_the_pod_says_its_device_and_ends_at_once_when_told(tmp_path: Path
             told = time.monotonic()
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
-            assert time.monotonic() - told < 5
+            assert time.monotonic() - told < 30, "a kubelet would have killed it"
         finally:
             if process.returncode is None:
                 process.kill()

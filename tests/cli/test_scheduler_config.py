@@ -60,7 +60,7 @@ async def test_pods_are_packed_or_spread_as_the_file_says(
         client = cluster.client()
         for name in ("a", "b", "c"):
             await client.create(_pod(name))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while "" in (nodes := {pod.spec.nodeName for pod in (await client.list(Pod, "default")).items}):
                 await clock.sleep(0.1)
     assert len(nodes) == nodes_in_use
@@ -124,7 +124,7 @@ async def test_kais_own_default_is_followed_as_far_as_it_goes(tmp_path: Path, ca
         await cluster.wait_ready()
         client = cluster.client()
         await client.create(_pod("a"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not (await client.get(Pod, "a", "default")).spec.nodeName:
                 await clock.sleep(0.1)
     assert "plugin oracle" in caplog.text

@@ -83,7 +83,7 @@ async def test_fair_shares_are_served_on_this_machine() -> None:
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             ready = (await process.stdout.readline()).decode()
             url = ready.removeprefix("ready: POST ").strip()
             assert url.startswith("http://127.0.0.1:")

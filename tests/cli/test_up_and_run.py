@@ -27,7 +27,7 @@ from bosket.kube.client import Client
 from bosket.kube.kubeconfig import connect
 
 BOSKET = Path(sys.executable).with_name("bosket")
-_DEADLINE_SECONDS = 60.0
+_DEADLINE_SECONDS = 120.0
 
 
 @asynccontextmanager

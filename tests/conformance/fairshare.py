@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
+from bosket.scheduler.plugins.proportion.division import QueueDemand, divide_tree
 
 RESOURCES = ("gpu", "cpu", "memory")
 TOLERANCE = 1e-4
@@ -25,7 +25,7 @@ def differences(case: dict[str, Any]) -> list[str]:
     found = []
     for resource in RESOURCES:
         shares = divide_tree(
-            given["total"][resource], _claims(queues, resource, roots, children, rank), roots, children, given["k"]
+            given["total"][resource], _demand(queues, resource, roots, children, rank), roots, children, given["k"]
         )
         for name, row in rows.items():
             expected = case["expected"][name][resource]
@@ -34,9 +34,9 @@ def differences(case: dict[str, Any]) -> list[str]:
     return found
 
 
-def _claims(
+def _demand(
     queues: list[dict[str, Any]], resource: str, roots: list[int], children: list[list[int]], rank: np.ndarray
-) -> Claims:
+) -> QueueDemand:
     def column(field: str) -> np.ndarray:
         return np.array([queue[resource].get(field, 0.0) for queue in queues], dtype=float)
 
@@ -50,4 +50,4 @@ def _claims(
     for root in roots:
         sum_up(root)
     priority = np.array([queue["priority"] for queue in queues])
-    return Claims(column("quota"), column("limit"), column("weight"), request, column("usage"), priority, rank)
+    return QueueDemand(column("quota"), column("limit"), column("weight"), request, column("usage"), priority, rank)

@@ -107,7 +107,7 @@ def stop_recorded(pid_file: Path, grace_seconds: float) -> bool:
     except ProcessLookupError:
         return False
     try:
-        # Every component is told its folder, so its command line names it.
+        # Every component has its folder on its command line.
         if str(pid_file.parent).encode() not in Path(f"/proc/{pid}/cmdline").read_bytes():
             return False
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -21,7 +21,7 @@ def program(path: Path, script: str) -> Path:
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `go` on PATH that makes an empty program of everything but kubectl, unless it is told otherwise."""
+    """A `go` on PATH that makes an empty program of everything but kubectl, by default."""
     script = """
         case "$1" in version) echo "go version go1.26.1 linux/amd64"; exit 0;; esac
         while [ "$1" != "-o" ]; do shift; done

@@ -209,7 +209,7 @@ def test_constraints_hold_over_the_requests_that_they_name() -> None:
     only = DeviceConstraint(matchAttribute=f"{DRIVER}/rack", requests=("p",))
     two = claim_spec(device_request("q"), device_request("p", count=2), constraints=(only,))
     assert names(search(slices, two)) == [["a", "b", "c"]]
-    none = DeviceConstraint(matchAttribute=f"{DRIVER}/shelf")
+    none = DeviceConstraint(matchAttribute=f"{DRIVER}/slot")
     assert names(search(slices, claim_spec(constraints=(none,)))) is None, "a device without the attribute matches none"
 
 

@@ -94,7 +94,7 @@ def cluster(*objects: KubeObject) -> list[KubeObject]:
 
 
 def given(decisions: Decisions) -> dict[str, list[str]]:
-    """Pod → devices of its claims, as the binder is told."""
+    """Pod → devices of its claims, as the bind request has them."""
     return {
         bind.task.key.name: [
             f"{each.pool}/{each.device}" for claim in bind.claims for each in present(claim.allocation).devices.results

@@ -75,8 +75,8 @@ def test_a_limit_of_zero() -> None:
     found = only(edited(installed(), Queue, "default-queue", "spec.resources.memory.limit", 0))
     assert (found.code, found.severity) == ("queue-limit-zero", Severity.ERROR)
     assert found.command == (
-        'kubectl patch queue default-queue --type merge -p \'{"spec":{"resources":{"memory":{"limit":-1}}}}\''
-    )
+        'kubectl patch queue default-queue --type merge -p \'{"spec":{"resources":{"memory":{"limit":2199024}}}}\''
+    ), "which is what all nodes have, in megabytes"
 
 
 def test_a_queue_for_work_without_gpus_is_in_order() -> None:
@@ -282,6 +282,7 @@ def test_quotas_above_what_the_nodes_have() -> None:
     )
     assert "116 GPUs" in found.problem
     assert "32 GPUs" in found.problem
+    assert found.command.endswith('{"spec":{"resources":{"gpu":{"quota":16}}}}\''), "what the others leave of 32"
 
 
 def test_a_node_whose_gpus_are_gone() -> None:

@@ -153,6 +153,9 @@ def test_a_gang_that_is_larger_than_its_queues_limit() -> None:
     found = only([*installed(), queue_with("small", limit=4), pod_group("g", queue="small"), *gang("g", 1, gpus=8)])
     assert (found.code, found.field) == ("podgroup-over-limit", "spec.queue")
     assert "queue small may use 4 GPUs at most" in found.problem
+    assert found.command == (
+        'kubectl patch queue small --type merge -p \'{"spec":{"resources":{"gpu":{"limit":8}}}}\''
+    ), "the number that would do"
 
 
 def test_a_gang_that_is_larger_than_the_limit_above_its_queue() -> None:

@@ -39,7 +39,7 @@ from tests.e2e.identity import connect_as, give_rights, kubeconfig_of
 T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 0.05
-_TIMEOUT_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 120.0
 
 
 @dataclass

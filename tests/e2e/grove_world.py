@@ -34,7 +34,7 @@ from tests.grove.world import SERVICES, Json, World, nodes_named, queues
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 120.0
 _START_SECONDS: Final = 0.1
 #: Longer than anybody waits who gathers changes before it acts on them (`bosket.grove.status.gathering`: a second);
 #: what is due later than that a test says (`settle(after)`).

@@ -70,7 +70,7 @@ async def make_room(client: Client) -> None:
 
 
 async def _running(client: Client, count: int, *jobs: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             pods = (await client.list(Pod, "default")).items
             running = [each.metadata.name for each in pods if each.status.phase == "Running"]

@@ -21,7 +21,7 @@ def listed(items: Manifest, **more: Any) -> Manifest:
 
 
 def keyed(**properties: Manifest) -> Manifest:
-    """A list of objects that are told apart by their name."""
+    """A list of objects with their name as key."""
     items = {**fields(name=TEXT, **properties), "required": ["name"]}
     return listed(items, **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
 
@@ -318,7 +318,7 @@ async def test_what_was_allowed_before_stays_until_it_is_changed(cluster: Cluste
         assert await fields_of({"parts": [{"name": "b", "size": -1}, {"name": "a", "size": -2}]}) == {
             "spec.parts[1].size"
         }
-        # Elements of a list without keys can't be told apart: with the list, all of them are new.
+        # Elements of a list without keys have no identity: with the list, all of them are new.
         assert await fields_of({"plain": [-1, 3]}) == {"spec.plain[0]"}
         assert await fields_of({"text": "cow"}) == {"spec.text"}
 

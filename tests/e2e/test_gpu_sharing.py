@@ -180,7 +180,7 @@ async def test_memory_is_a_larger_part_of_a_smaller_gpu(cluster: Cluster) -> Non
 
 
 async def portion(cluster: Cluster, name: str) -> str:
-    """The part of a GPU that the pod's container is told it has."""
+    """The part of a GPU in the environment of the pod's container."""
     found = await cluster.client.get(ConfigMap, f"{name}-shared-gpu-0", cluster.namespace)
     return found.data["GPU_PORTION"]
 

@@ -15,7 +15,7 @@ from tests.grove.sets import clique, clique_set, group
 
 SERVICES = ("podgroup-controller", "queue-controller", "scheduler", "binder", "grove-operator", "grove-backends")
 NAME = "web"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 async def start(cluster: Cluster, nodes: int) -> tuple[list[str], str]:

@@ -49,7 +49,7 @@ async def test_it_waits_with_its_own_rights_and_ends(cluster: Cluster, tmp_path:
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while b"waiting" not in (line := await process.stdout.readline()):
                 assert line, "it ended without waiting"
             assert b"s-0-router (0 of 1 ready)" in line
@@ -87,7 +87,7 @@ async def test_it_waits_with_the_files_that_its_pod_has_mounted(
         await cluster.client.create(parent(cluster.namespace, "router"))
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         await cluster.client.patch(Pod, "router", ready, namespace=cluster.namespace, subresource="status")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await waiting
     finally:
         await client.aclose()

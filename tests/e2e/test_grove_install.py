@@ -32,7 +32,7 @@ TOGETHER = "grove-backends"
 #: The account that may tell KAI alone about gangs.
 APART = "grove-backend-kai"
 PLACED_BY = ("podgroup-controller", "queue-controller", "scheduler", "binder")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 #: What the deletion of an installation leaves to others.
 ROLES = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 AUTOSCALER = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"

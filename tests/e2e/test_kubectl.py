@@ -119,7 +119,7 @@ async def test_get_watches(cluster: Cluster) -> None:
     await cluster.client.create(config_map("first"), cluster.namespace)
     async with cluster.running_kubectl("get", "configmaps", "-w", "-o", "name") as process:
         assert process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await _until(process.stdout, "configmap/first")
             await cluster.client.create(config_map("second"), cluster.namespace)
             await _until(process.stdout, "configmap/second")
@@ -152,7 +152,7 @@ async def test_wait_returns_when_the_condition_holds(cluster: Cluster) -> None:
     await cluster.add_nodes(1)
     await cluster.start_services(*SERVICES)
     await cluster.kubectl("apply", "-f", "-", stdin=text(job("train", pods=2, gpus=1, run_duration="500ms")))
-    output = await cluster.kubectl("wait", "--for=condition=Complete", "job/train", "--timeout=30s")
+    output = await cluster.kubectl("wait", "--for=condition=Complete", "job/train", "--timeout=120s")
     assert output == "job.batch/train condition met\n"
 
 
@@ -167,7 +167,7 @@ async def test_rollout_follows_a_deployment(cluster: Cluster) -> None:
     await cluster.start_services(*SERVICES)
     queue = await cluster.add_queue()
     await cluster.kubectl("apply", "-f", "-", stdin=text(deployment("serve", replicas=2, queue=queue)))
-    output = await cluster.kubectl("rollout", "status", "deployment/serve", "--timeout=30s")
+    output = await cluster.kubectl("rollout", "status", "deployment/serve", "--timeout=120s")
     assert 'deployment "serve" successfully rolled out' in output
 
 

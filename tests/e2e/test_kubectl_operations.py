@@ -19,7 +19,7 @@ async def pods(cluster: Cluster) -> list[Pod]:
 async def running(cluster: Cluster, node: str, *, count: int) -> None:
     """A deployment whose pods are on that node and run."""
     await cluster.client.create(deployment("web", replicas=count, nodeName=node), cluster.namespace)
-    await cluster.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    await cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
 
 
 async def test_drain_asks_the_disruption_budget_and_tries_again(cluster: Cluster) -> None:
@@ -27,9 +27,9 @@ async def test_drain_asks_the_disruption_budget_and_tries_again(cluster: Cluster
     manifest = pod("guarded", nodeName=node)
     manifest["metadata"]["labels"] = {"app": "guarded"}
     await cluster.client.create(manifest, cluster.namespace)
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod/guarded", "--timeout=30s")
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/guarded", "--timeout=120s")
     await cluster.kubectl("create", "pdb", "all", "--selector=app=guarded", "--min-available=1")
-    await cluster.kubectl("wait", "--for=jsonpath={.status.currentHealthy}=1", "pdb/all", "--timeout=30s")
+    await cluster.kubectl("wait", "--for=jsonpath={.status.currentHealthy}=1", "pdb/all", "--timeout=120s")
     unmanaged = await cluster.kubectl("drain", node, code=1)
     assert "cannot delete Pods that declare no controller (use --force to override)" in unmanaged
     refused = await cluster.kubectl("drain", node, "--force", "--timeout=2s", code=1)
@@ -37,8 +37,8 @@ async def test_drain_asks_the_disruption_budget_and_tries_again(cluster: Cluster
     assert "Cannot evict pod as it would violate the pod's disruption budget." in refused
     assert [each.metadata.deletionTimestamp for each in await pods(cluster)] == [None]
     await cluster.kubectl("patch", "pdb", "all", "--type=merge", "-p", '{"spec": {"minAvailable": 0}}')
-    await cluster.kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/all", "--timeout=30s")
-    drained = await cluster.kubectl("drain", node, "--force", "--timeout=60s")
+    await cluster.kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/all", "--timeout=120s")
+    drained = await cluster.kubectl("drain", node, "--force", "--timeout=120s")
     assert "pod/guarded evicted" in drained
     assert f"node/{node} drained" in drained
     assert await pods(cluster) == []
@@ -67,7 +67,7 @@ async def test_rollouts_are_followed_undone_paused_and_begun_again(cluster: Clus
     node, *_ = await cluster.add_nodes(1)
     await running(cluster, node, count=1)
     await cluster.kubectl("set", "image", "deployment/web", "main=example.com/work:2")
-    status = await cluster.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    status = await cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     assert 'deployment "web" successfully rolled out' in status
     history = await cluster.kubectl("rollout", "history", "deployment/web")
     assert [line.split()[0] for line in history.splitlines() if line[:1].isdigit()] == ["1", "2"]
@@ -79,13 +79,13 @@ async def test_rollouts_are_followed_undone_paused_and_begun_again(cluster: Clus
     assert "paused" in await cluster.kubectl("rollout", "restart", "deployment/web", code=1)
     assert await cluster.kubectl("rollout", "resume", "deployment/web") == "deployment.apps/web resumed\n"
     assert await cluster.kubectl("rollout", "restart", "deployment/web") == "deployment.apps/web restarted\n"
-    await cluster.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    await cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
 
 
 async def test_delete_in_the_foreground_returns_when_dependents_are_gone(cluster: Cluster) -> None:
     node, *_ = await cluster.add_nodes(1)
     await running(cluster, node, count=2)
-    output = await cluster.kubectl("delete", "deployment", "web", "--cascade=foreground", "--timeout=60s")
+    output = await cluster.kubectl("delete", "deployment", "web", "--cascade=foreground", "--timeout=120s")
     assert 'deployment.apps "web" deleted' in output
     assert await pods(cluster) == []
     assert (await cluster.client.list(ReplicaSet, cluster.namespace)).items == []
@@ -95,7 +95,7 @@ async def test_delete_that_orphans_leaves_dependents_to_be_adopted(cluster: Clus
     node, *_ = await cluster.add_nodes(1)
     await running(cluster, node, count=2)
     before = {each.metadata.uid for each in await pods(cluster)}
-    await cluster.kubectl("delete", "deployment", "web", "--cascade=orphan", "--timeout=60s")
+    await cluster.kubectl("delete", "deployment", "web", "--cascade=orphan", "--timeout=120s")
     (left,) = (await cluster.client.list(ReplicaSet, cluster.namespace)).items
     assert not left.metadata.ownerReferences
     assert {each.metadata.uid for each in await pods(cluster)} == before
@@ -145,16 +145,16 @@ async def test_a_pod_can_be_deleted_by_force(cluster: Cluster) -> None:
 
 
 async def test_wait_knows_creation_deletion_conditions_and_values(cluster: Cluster) -> None:
-    async with cluster.running_kubectl("wait", "--for=create", "cm/a", "--timeout=30s") as waiting:
+    async with cluster.running_kubectl("wait", "--for=create", "cm/a", "--timeout=120s") as waiting:
         await cluster.client.create(config_map("a", finalizers=["example.com/hold"]), cluster.namespace)
-        assert await asyncio.wait_for(waiting.wait(), 30) == 0
-    async with cluster.running_kubectl("wait", "--for=jsonpath={.data.x}=1", "cm/a", "--timeout=30s") as waiting:
+        assert await asyncio.wait_for(waiting.wait(), 120) == 0
+    async with cluster.running_kubectl("wait", "--for=jsonpath={.data.x}=1", "cm/a", "--timeout=120s") as waiting:
         await cluster.kubectl("patch", "cm", "a", "--type=merge", "-p", '{"data": {"x": "1"}}')
-        assert await asyncio.wait_for(waiting.wait(), 30) == 0
+        assert await asyncio.wait_for(waiting.wait(), 120) == 0
     await cluster.kubectl("delete", "cm", "a", "--wait=false")
-    async with cluster.running_kubectl("wait", "--for=delete", "cm/a", "--timeout=30s") as waiting:
+    async with cluster.running_kubectl("wait", "--for=delete", "cm/a", "--timeout=120s") as waiting:
         await cluster.kubectl("patch", "cm", "a", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-        assert await asyncio.wait_for(waiting.wait(), 30) == 0
+        assert await asyncio.wait_for(waiting.wait(), 120) == 0
 
 
 async def test_who_may_do_what_can_be_asked(cluster: Cluster) -> None:
@@ -188,7 +188,7 @@ async def test_who_may_do_what_can_be_asked(cluster: Cluster) -> None:
 async def test_events_are_told_of_what_happened_to_one(cluster: Cluster) -> None:
     node, *_ = await cluster.add_nodes(1)
     await cluster.client.create(job("train", pods=1, run_duration="100ms", nodeName=node), cluster.namespace)
-    await cluster.kubectl("wait", "--for=condition=Complete", "job/train", "--timeout=60s")
+    await cluster.kubectl("wait", "--for=condition=Complete", "job/train", "--timeout=120s")
 
     async def told() -> bool:
         output = await cluster.kubectl("events", "--for", "job/train")

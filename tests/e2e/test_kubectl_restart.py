@@ -29,7 +29,7 @@ async def served(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (line := await process.stdout.readline()) != b"ready\n":
                 assert line, "the server ended before it was ready"
         yield process
@@ -52,7 +52,7 @@ async def user(folder: Path) -> AsyncIterator[Cluster]:
 async def until_said(process: asyncio.subprocess.Process, *wanted: str) -> None:
     """Until it has printed these lines, in that order; others may stand between them."""
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         for each in wanted:
             while (line := (await process.stdout.readline()).decode().strip()) != each:
                 assert line, f"it ended before it said {each}"
@@ -68,7 +68,7 @@ async def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
         await until_said(process, "configmap/before")
         # Written, and nobody has heard of it when the server is killed.
         await cluster.kubectl("create", "cm", "acknowledged")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert await process.wait() == 0  # kubectl takes the end of a watch for the end of its work
     await watching.__aexit__(None, None, None)
     async with served(tmp_path), user(tmp_path) as cluster:
@@ -77,7 +77,7 @@ async def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
             assert resumed.stdout is not None
             await cluster.kubectl("create", "cm", "after")
             names = []
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 while "after" not in names:
                     event = json.loads(await resumed.stdout.readline())
                     assert event["type"] == "ADDED"

@@ -164,7 +164,7 @@ async def test_services_change_neither_containers_nor_what_is_others(installed: 
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}]
     for account in ("binder", "scheduler", "pod-grouper", "grove-operator"):
         wire = await installed.acting(account)
-        # Two policies refuse it to Grove's operator; whose sentence is told is the server's choice.
+        # Two policies refuse it to Grove's operator; the server chooses whose message it returns.
         told = "may" if account == "grove-operator" else "the containers of pods"
 
         def patch(wire: Wire = wire) -> Awaitable[Answer]:

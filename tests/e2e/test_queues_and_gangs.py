@@ -1,4 +1,4 @@
-"""Queues on several levels, gangs that wait for room, elastic jobs that grow into it, and what they are told."""
+"""Queues on several levels, gangs that wait for room, elastic jobs that grow into it, and the messages about them."""
 
 from __future__ import annotations
 

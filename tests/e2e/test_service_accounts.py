@@ -52,7 +52,7 @@ async def test_every_service_may_hold_its_own_lease_and_give_it_back(cluster: Cl
         leads = asyncio.Event()
         try:
             running = asyncio.create_task(elector.run(partial(_lead, leads)))
-            await asyncio.wait_for(leads.wait(), 30)
+            await asyncio.wait_for(leads.wait(), 120)
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running

@@ -69,7 +69,7 @@ class Stream:
 
     async def next(self) -> Any:
         """The next event; None when the server has ended the watch."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while b"\n" not in self._rest:
                 chunk = await anext(self._chunks, None)
                 if chunk is None:

@@ -170,7 +170,7 @@ async def test_every_namespace_has_the_root_certificate_whatever_happens_to_it(t
         await client.create(Namespace(metadata=ObjectMeta(name="team")))
 
         async def until_right(namespace: str) -> None:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 async for change in client.watch(ConfigMap, namespace, resource_version="0"):
                     if change.type != "DELETED" and change.object is not None and change.object.data == root:
                         return

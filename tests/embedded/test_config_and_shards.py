@@ -37,7 +37,7 @@ class Laptop:
         self.cluster, self.client = cluster, cluster.client()
 
     async def until(self, condition: Callable[[], Awaitable[Any]]) -> Any:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not (found := await condition()):
                 await self.cluster.clock.sleep(0.2)
         return found

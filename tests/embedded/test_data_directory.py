@@ -21,7 +21,7 @@ def cluster_on(data: DataDirectory, kubeconfig: Path, **options: object) -> Embe
 
 async def until_running(client: Client, count: int) -> dict[str, str]:
     """Until so many pods run; their nodes by their UIDs."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         async for _ in client.watch(Pod, "default", resource_version="0"):
             pods = (await client.list(Pod, "default")).items
             running = {pod.metadata.uid: pod.spec.nodeName for pod in pods if pod.status.phase == "Running"}
@@ -76,7 +76,7 @@ async def test_clients_from_before_a_restart_go_on(tmp_path: Path) -> None:
                 # The old kubeconfig is as good as the new one.
                 old = connect(kubeconfig)
                 await old.create(ConfigMap(metadata=ObjectMeta(name="after", namespace="default")))
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(120):
                     while await heard.get() != "after":
                         pass
                 await old.aclose()

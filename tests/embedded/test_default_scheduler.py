@@ -73,7 +73,7 @@ class World:
         return {pod.metadata.name: pod.spec.nodeName for pod in pods if pod.metadata.name.startswith(prefix)}
 
     async def until_placed(self, *names: str) -> dict[str, str]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while True:
                 nodes = await self.nodes()
                 if all(nodes.get(name) for name in names):

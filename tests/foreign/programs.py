@@ -3,7 +3,7 @@
     with Programs(binaries, folder, prepare) as programs:
         connect(programs.kubeconfig)
 
-All of them are processes of their own, with a log each in `folder`; none is told anything that it wouldn't be told on
+All of them are processes of their own, with a log each in `folder`; none gets a setting that it wouldn't have on
 another cluster.
 """
 

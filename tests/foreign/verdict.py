@@ -19,7 +19,7 @@ _EXPECTED: Final = {
     "because it is being terminated": "a controller was about to create something while its namespace went",
     r"(replicasets\.apps|jobs\.batch) \\?\"\w+\\?\" not found": "it was deleted while its controller looked at it",
     "ReplicaSet has no controller": "the replica-set controller says so of every one that belongs to no Deployment",
-    "broadcaster already stopped": "kube-scheduler was told to stop while it had something to say",
+    "broadcaster already stopped": "kube-scheduler was stopped with events pending",
 }
 _EXPECTED_LINE: Final = re.compile("|".join(f"(?:{pattern})" for pattern in _EXPECTED))
 

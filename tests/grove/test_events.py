@@ -33,7 +33,7 @@ Act = Callable[[World], Awaitable[object]]
 
 
 async def told(grove: World) -> dict[tuple[str, str, str], int]:
-    """How often each reason was told, by kind of the object and type."""
+    """How often each reason occurred, by kind of the object and type."""
     found: dict[tuple[str, str, str], int] = {}
     for each in (await grove.client.list(Event, NAMESPACE)).items:
         key = (each.involvedObject.kind, each.type, each.reason)
@@ -56,7 +56,8 @@ async def test_what_is_made_and_deleted_is_told_about_who_asked_for_it() -> None
         assert before == {
             ("PodCliqueSet", "Normal", "PodCliqueCreateOrUpdateSuccessful"): 2,
             ("PodCliqueSet", "Normal", "PodCliqueScalingGroupCreateSuccessful"): 2,
-            # What is made together is told together: two PodCliques of each group, two pods of each first clique.
+            # Objects that are made together share an event: two PodCliques of each group, two pods of each first
+            # clique.
             ("PodCliqueScalingGroup", "Normal", "PodCliqueCreateSuccessful"): 2,
             ("PodClique", "Normal", "PodCreateSuccessful"): 6,
         }
@@ -125,7 +126,8 @@ async def refused(
 
 @dataclass(frozen=True)
 class Refusal:
-    """Which requests are refused, after what; what is told about which kind, and what a status of which kind says."""
+    """Which requests are refused, after what; which events are about which kind, and what a status of which kind
+    says."""
 
     reason: str
     about: str

@@ -1,4 +1,4 @@
-"""Which changes of a status are told at once, and which wait for others; and since when a first word has been true."""
+"""Which changes of a status are written at once, and which are debounced; transition times of conditions."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ MERGE: Final = {"Content-Type": "application/merge-patch+json"}
 
 
 def _recorded() -> list[Path]:
-    """Cases in which pods ran at the end, beside an operator that was told what ours is."""
+    """Cases in which pods ran at the end, beside an operator with our configuration."""
     folder = conformance_folder("grove")
     files = sorted(Path(folder, "cases").glob("*.json")) if folder is not None else []
     return [each for each in files if _can_be_revived(_read(each))]

@@ -60,7 +60,7 @@ NONE: Levels = ("", "")
 
 @dataclass(frozen=True)
 class Case:
-    """A set, how many pods it has, which of them end up in one domain, and what the scheduler is told."""
+    """A set, how many pods it has, which of them end up in one domain, and what the scheduler gets."""
 
     owner: PodCliqueSet
     pods: int

@@ -74,7 +74,7 @@ async def test_a_binding_makes_a_topology_with_its_labels_in_order_which_nodes_c
 
 
 async def test_two_kinds_of_hardware_are_packed_each_by_its_own_labels(world: Worlds) -> None:
-    """TAS17: the same word means another label in each binding, and each set is told by its own."""
+    """TAS17: the same word means another label in each binding, and each set uses its own."""
     h100 = [{RACK: f"h{index // 7}"} for index in range(14)]
     gb200 = [{NVL_BLOCK: f"g{index // 7}", NVLINK: f"n{index // 2}"} for index in range(14)]
     levels = {

@@ -173,7 +173,7 @@ class World:
         assert len(nodes) == len(set(nodes))
 
     async def expect_unschedulable(self, count: int) -> None:
-        """So many pods are told in an event that they find no place."""
+        """So many pods have an event that they find no place."""
 
         async def are_told() -> bool:
             events = (await self.client.list(Event, self.namespace)).items

@@ -201,3 +201,16 @@ def test_the_schedulers_reasons_come_back() -> None:
     group = msgspec.structs.replace(rendered(gang), status=PodGroupStatus(schedulingConditions=(told,)))
     verdict = KAI.verdict(gang, around(KAI, owned=(group,)))
     assert (verdict.reason, verdict.message) == ("PodSchedulingErrors", "no node has 9 GPUs")
+
+
+def test_the_sentence_of_the_scheduler_comes_back_before_its_reasons() -> None:
+    gang = pod_gang("g", part("a"))
+    told = SchedulingCondition(
+        type="UnschedulableOnNodePool",
+        status="True",
+        message="needs 9 GPUs on one node; the largest has 8\nno node has 9 GPUs",
+        reasons=(UnschedulableExplanation(reason="PodSchedulingErrors", message="no node has 9 GPUs"),),
+    )
+    group = msgspec.structs.replace(rendered(gang), status=PodGroupStatus(schedulingConditions=(told,)))
+    verdict = KAI.verdict(gang, around(KAI, owned=(group,)))
+    assert verdict.message == "needs 9 GPUs on one node; the largest has 8; no node has 9 GPUs"

@@ -23,7 +23,7 @@ from tests.grove_backends.scene import part, pod_gang
 
 pytestmark = pytest.mark.looptime
 
-#: Nothing is scheduled here: what schedulers are told is looked at.
+#: Nothing is scheduled here: only the schedulers' objects are looked at.
 OPERATOR = ("grove-operator", "grove-backends")
 DEFAULT = "default-scheduler"
 ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -95,7 +95,7 @@ async def test_a_gang_api_that_is_served_later_is_used_without_a_restart(
         linked = {each.metadata.name: link_of(each) for each in await grove.pods("s-0-a")}
         assert linked.pop(second.metadata.name) is None, "a pod's link can't be changed"
         assert list(linked.values()) == [link]
-        assert not any(each.spec.schedulingGates for each in await grove.pods()), "they were told of in time"
+        assert not any(each.spec.schedulingGates for each in await grove.pods()), "they were added in time"
         await grove.apply(clique_set("t", clique("c", scheduler=DEFAULT)))
         await grove.settle()
         (pod,) = await grove.pods("t-0-c")

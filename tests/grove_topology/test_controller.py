@@ -1,4 +1,4 @@
-"""ClusterTopologyBindings and the topologies that KAI is told of: TAS1, TAS18 and TAS19 of Grove's list, and more."""
+"""ClusterTopologyBindings and the topologies that KAI gets: TAS1, TAS18 and TAS19 of Grove's list, and more."""
 
 from __future__ import annotations
 

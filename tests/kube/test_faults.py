@@ -1,4 +1,4 @@
-"""The transport that fails on purpose fails exactly where it was told to."""
+"""The transport that fails on purpose fails exactly where the test wants it to."""
 
 from __future__ import annotations
 

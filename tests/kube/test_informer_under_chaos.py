@@ -21,7 +21,7 @@ KEYS = [ObjectKey("default", name) for name in "abcdef"]
 
 
 class Mirror:
-    """Follows the changes that handlers are told of, and checks that each one fits what was told before."""
+    """Follows the changes that handlers get, and checks that each one agrees with the changes before."""
 
     def __init__(self, informer: Informer[ConfigMap]) -> None:
         self.objects: dict[ObjectKey, ConfigMap] = {}

@@ -80,7 +80,7 @@ async def test_those_asked_for_run_also_when_asked_for_later() -> None:
     pods = informers.of(Pod)
     assert [pods.synced] == [False]
     task = asyncio.create_task(informers.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await informers.wait_synced()
         assert pods.synced
         nodes = informers.of(Node)
@@ -96,7 +96,7 @@ async def test_an_index_can_be_added_to_a_shared_informer() -> None:
     informers = Informers(Client(Everything()))
     informers.add_index(Pod, "name", lambda obj: [obj.metadata.name])
     task = asyncio.create_task(informers.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await informers.wait_synced()
     assert len(informers.of(Pod).store.by_index("name", "a")) == 1
     task.cancel()
@@ -111,7 +111,7 @@ async def test_a_branch_shares_what_is_known_and_its_subscriptions_end_with_it()
     trunk.of(Pod).subscribe(lambda change: seen.append("trunk") if change.new is not None else None)
     assert branch.of(Pod) is branch.of(Pod)
     task = asyncio.create_task(trunk.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await branch.wait_synced()
     assert branch.synced
     assert branch.of(Pod).store is trunk.of(Pod).store
@@ -132,7 +132,7 @@ async def test_a_handler_is_called_before_the_informer_counts_as_synced() -> Non
     states: list[bool] = []
     pods.subscribe(lambda change: states.append(pods.synced))
     task = asyncio.create_task(informers.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await pods.wait_synced()
     assert states == [False]
     task.cancel()
@@ -142,7 +142,7 @@ async def test_shared_informers_drop_the_records_of_server_side_apply() -> None:
     informers = Informers(Client(Everything()))
     pods = informers.of(Pod)
     task = asyncio.create_task(informers.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await pods.wait_synced()
     kept = pods.store.get(ObjectKey("ns", "a"))
     assert kept is not None

@@ -1,4 +1,4 @@
-"""What operands are told is what `bosket run` understands."""
+"""The arguments of operands are arguments of `bosket run`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can't be followed is told by field."""
+"""Invalid settings are reported by field."""
 
 from __future__ import annotations
 
@@ -76,6 +76,10 @@ def test_an_empty_config_is_fine() -> None:
             'spec.placementStrategy.cpu: is "fragmentation": it must be binpack or spread',
         ),
         ({"kValue": -1.0}, "spec.kValue: is -1: it must be 0 or more"),
+        (
+            {"args": {"record": "/tmp"}},
+            'spec.args.record: is "/tmp": it must be emptyDir, or claim/ with the name of a claim',
+        ),
         ({"minRuntime": MinRuntime(preemptMinRuntime="soon")}, 'spec.minRuntime.preemptMinRuntime: is "soon": it must'),
         ({"partitionLabelValue": "a b"}, 'spec.partitionLabelValue: is "a b": it must be'),
         ({"actions": {"dance": ActionConfig()}}, "spec.actions.dance: there is no such action; there are allocate"),

@@ -53,6 +53,22 @@ async def test_each_shard_has_a_scheduler_with_its_own_settings() -> None:
         ] == "scheduler"
 
 
+@pytest.mark.parametrize(
+    ("value", "source"),
+    [("emptyDir", {"emptyDir": {}}), ("claim/flights", {"persistentVolumeClaim": {"claimName": "flights"}})],
+)
+async def test_a_shard_that_records_its_cycles_has_a_volume_for_them(value: str, source: dict[str, Any]) -> None:
+    rig = await make_scene()
+    own = shard("a", partitionLabelValue="pool-a", args={"record": value, "record-most": "1Gi"})
+    await rig.apply(config(), own)
+    async with rig.running(service):
+        await condition(rig, own, "Deployed", "True")
+        assert {"--record=/recording", "--record-most=1Gi"} <= {*await arguments(rig, "kai-scheduler-a")}
+        pod = (await raw(rig, Deployment, "kai-scheduler-a"))["spec"]["template"]["spec"]
+        assert {"name": "recording", **source} in pod["volumes"]
+        assert {"name": "recording", "mountPath": "/recording"} in pod["containers"][0]["volumeMounts"]
+
+
 async def test_other_settings_make_no_other_pods_and_other_flags_do() -> None:
     """The scheduler follows its ConfigMap while it runs; flags are read at its start."""
     rig = await make_scene()

@@ -89,8 +89,10 @@ def test_a_drained_node_s_pods_move_where_there_is_room(plan: Planned) -> None:
 
 
 def test_a_drained_rack_without_room_elsewhere_makes_its_jobs_wait(plan: Planned) -> None:
-    here, there = (job(name, 1, gpus=4, queue="team-b", on=on) for name, on in (("here", "n1"), ("there", "n2")))
-    code, told = plan([*two_nodes(), *of_a_job([*here, *there])], "--drain", "rack=r1")
+    here = job("here", 1, gpus=2, queue="team-b", on="n1", preemptibility="non-preemptible")
+    there = job("there", 1, gpus=2, queue="team-b", on="n2", preemptibility="non-preemptible")
+    other = job("other", 1, gpus=1, queue="team-a", on="n2", preemptibility="non-preemptible")
+    code, told = plan([*two_nodes(), *of_a_job([*here, *there, *other])], "--drain", "rack=r1")
     assert code == 2
     assert [(each["job"], each["verdict"], each["anyway"]) for each in told["waits"]] == [
         ("default/here", "not-now", False)
@@ -119,7 +121,8 @@ def test_a_deleted_job_makes_room(plan: Planned) -> None:
     assert [each["job"] for each in without["waits"]] == ["default/new"]
     code, told = plan(objects, "--delete", "PodGroup/old")
     assert code == 0
-    assert [each["job"] for each in told["starts"]] == ["default/new"]
+    assert [(each["job"], each["when"]) for each in told["starts"]] == [("default/new", "after-deletions")]
+    assert told["usage"]["gpus_used"] == [8, 4]
 
 
 def test_a_reclaim_that_a_quota_causes_is_followed_until_the_evicted_wait(plan: Planned) -> None:
@@ -135,6 +138,13 @@ def test_a_reclaim_that_a_quota_causes_is_followed_until_the_evicted_wait(plan: 
     assert told["fairShare"]["team-a"]["before"]["gpu"] == 0
     assert told["fairShare"]["team-a"]["after"]["gpu"] == 4
     assert 1 < told["cycles"] < 5
+
+
+def test_a_cluster_without_nodes_gets_its_first(plan: Planned) -> None:
+    cluster = [queue("team-b", quota=4), *job("first", 2, gpus=2, queue="team-b")]
+    code, told = plan(cluster, "--set", "team-b.gpu.quota=8")
+    assert (code, told["usage"]["gpus"]) == (0, [0, 0])
+    assert told["waits"][0]["verdict"] == "never"
 
 
 @pytest.mark.parametrize(

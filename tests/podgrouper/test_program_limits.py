@@ -23,6 +23,8 @@ from tests.podgrouper.sketch import owner, pod
 from tests.podgrouper.test_kartas import LABELS, ONE
 from tests.rig import NAMESPACE
 
+pytestmark = pytest.mark.slow
+
 OBJECT = b'{"a": 1}'
 
 

@@ -87,7 +87,7 @@ def test_jobs_that_wait_and_jobs_that_run_are_counted_at_every_level() -> None:
 
 
 def test_gpus_of_all_vendors_are_one_number() -> None:
-    amounts = {"nvidia.com/gpu": "1500m", "amd.com/gpu": "2", "cpu": "3"}
+    amounts: dict[str, Quantity] = {"nvidia.com/gpu": "1500m", "amd.com/gpu": "2", "cpu": "3"}
     status = PodGroupStatus(resourcesStatus=PodGroupResourcesStatus(allocated=amounts))
     accounts = tree(("q", ""))
     accounts.put_group(key("g"), PodGroup(spec=PodGroupSpec(queue="q"), status=status))

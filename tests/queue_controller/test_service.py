@@ -38,7 +38,7 @@ async def test_what_is_used_below_is_seen_at_every_level_in_one_write_each() -> 
     transport = FaultyTransport(rig.server.transport())
     writes = matching("PATCH", "/queues/")
     async with rig.running(service, transport):
-        await rig.clock.sleep(10)  # children are told
+        await rig.clock.sleep(10)  # children follow
         before = sum(map(writes, transport.requests))
         for number in range(10):
             await use(rig, f"g{number}", 2)

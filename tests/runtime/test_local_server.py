@@ -171,7 +171,7 @@ async def test_services_run_though_the_port_is_taken(pages: LocalPages, caplog: 
         running = asyncio.create_task(
             run_services(_environment(pages), [service], leader_election=False, local_port=port)
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await service.runs.wait()
         running.cancel()
         await asyncio.wait([running])

@@ -12,7 +12,7 @@ import pytest
 
 from bosket.runtime.pyroscope_push import PyroscopeError, push_profiles
 
-#: Computes until it is told to end. The agent is the process' own, so that this one must not have it.
+#: Computes until it is stopped. The agent is the process' own, so that this one must not have it.
 PROGRAM = """
 import sys, threading
 from bosket.runtime.pyroscope_push import push_profiles

@@ -1,4 +1,4 @@
-"""Clusters with something wrong in them: the objects, the job that suffers from it, and what it must be told.
+"""Clusters with something wrong in them: the objects, the job that suffers from it, and the message that it must get.
 
 Names begin with the case's own name, so that all of them can be in one cluster.
 """
@@ -29,7 +29,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Everything wrong that some job must be told about."""
+    """Everything wrong that some job must get a message about."""
     return [*_queues(), *_amounts(), *_groups(), *_subgroups(), *_volumes()]
 
 

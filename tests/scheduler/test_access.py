@@ -1,4 +1,4 @@
-"""Jobs whose queue or priority class isn't for their namespace wait, and are told so; everybody else goes on."""
+"""Jobs whose queue or priority class isn't for their namespace wait with a reason; all others go on."""
 
 from __future__ import annotations
 

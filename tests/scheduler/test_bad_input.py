@@ -1,4 +1,4 @@
-"""Whatever is wrong with an object, its own job is told what; all others are scheduled as if it weren't there."""
+"""Whatever is wrong with an object, its own job gets a message; all others are scheduled as if it weren't there."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ from tests.scheduler.transcript import (
     transcript,
 )
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 HASH_SEEDS = ("0", "1", "2")
 

@@ -10,6 +10,8 @@ from bosket.testing.cluster import snapshot_of
 from tests.scheduler import rules
 from tests.scheduler.random_cluster import RandomCluster, clusters
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("actions", [("allocate",), tuple(ACTIONS)], ids=["allocate", "all actions"])
 @given(cluster=clusters())

@@ -1,4 +1,4 @@
-"""`--detailed-fit-errors`: those who wait are told what each node lacks."""
+"""`--detailed-fit-errors`: messages name what each node lacks."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -205,4 +206,26 @@ async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without
     )
     async with serving(rig, configuration):
         await rig.until(lambda: bound(rig, 1))
-    assert "doesn't have, and is without: action dance, plugin waltz" in caplog.text
+    assert "doesn't have, and runs without: action dance, plugin waltz" in caplog.text
+
+
+async def test_programs_get_what_the_everyday_commands_print() -> None:
+    rig = await make_rig([node("n1", gpus=2), queue("q"), group("runs", 2), *members("runs", 2), group("waits", 1)])
+    await rig.apply(*members("waits", 1, gpus=2))
+    async with serving(rig) as url:
+        await rig.until(lambda: bound(rig, 2))
+        answers = {path: json.loads((await fetch(f"{url}/{path}"))[1]) for path in ("queues", "jobs", "order")}
+    (one,) = answers["queues"]["queues"]
+    assert (one["name"], one["resources"]["gpu"]["used"], one["waitingJobs"]) == ("q", 2, 1)
+    jobs = {each["name"]: each for each in answers["jobs"]["jobs"]}
+    assert (jobs["runs"]["state"], jobs["waits"]["state"]) == ("running", "pending")
+    assert "needs 2 GPUs" in jobs["waits"]["sentence"]
+    assert [(each["number"], each["name"]) for each in answers["order"]["turns"]] == [(1, "waits")]
+
+
+async def test_without_the_plugin_snapshot_programs_get_no_answers() -> None:
+    without = tuple(each for each in Configuration().plugins if each.name != "snapshot")
+    rig = await make_rig([node("n1"), queue("q")])
+    async with serving(rig, replace(Configuration(), plugins=without)) as url:
+        for path in ("get-snapshot", "queues", "jobs", "order"):
+            assert (await fetch(f"{url}/{path}"))[0] == 404

@@ -43,12 +43,14 @@ async def test_queues_say_what_they_may_count_on_and_are_not_written_while_nothi
             await rig.apply(*job(f"more-{number}", gpus=1, queue="a", namespace=NAMESPACE))
             await rig.clock.sleep(20)
         assert sum(map(writes, transport.requests)) == before == 2
+        began = rig.clock.monotonic()
         await rig.client.create(node("n2", gpus=8))
 
         async def have_grown() -> bool:
             return (await shares(rig))["a"] == 14
 
         await rig.until(have_grown)
+        assert rig.clock.monotonic() - began < 30
 
 
 async def test_a_scheduler_that_may_not_write_queues_asks_once_for_each() -> None:

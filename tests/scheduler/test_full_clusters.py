@@ -1,4 +1,4 @@
-"""Where nothing can be placed nobody needs a turn: everybody is told the same as if he had had one."""
+"""Where nothing can be placed no job is tried: all get the same reasons as if they had been."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sub-groups that lack pods: they get none, they are told, and the rest of their gang does as it may."""
+"""Sub-groups that lack pods: they get none, with a reason, and the rest of their gang does as it may."""
 
 from bosket.api.core.pod import Pod
 from bosket.api.kai import SubGroup

@@ -19,11 +19,13 @@ from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
+from bosket.scheduler.plugins.proportion.division import QueueDemand, divide_tree
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler.random_cluster import RandomCluster, clusters
 from tests.scheduler.reference import PlainNode, Sharer, choose_node, fair_shares, place_gang, take
+
+pytestmark = pytest.mark.slow
 
 BIN_PACK, SPREAD = "binpack", "spread"
 
@@ -57,7 +59,7 @@ def queue_trees(draw: st.DrawFn) -> list[Sharer]:
 def test_fair_shares_are_those_of_a_plain_loop(queues: list[Sharer], total: float, k: float) -> None:
     rows = {each.name: row for row, each in enumerate(queues)}
     children = [[rows[each.name] for each in queues if each.parent == parent.name] for parent in queues]
-    claims = Claims(
+    demand = QueueDemand(
         quota=np.array([each.quota for each in queues]),
         limit=np.array([each.limit for each in queues]),
         weight=np.array([each.weight for each in queues]),
@@ -67,7 +69,7 @@ def test_fair_shares_are_those_of_a_plain_loop(queues: list[Sharer], total: floa
         rank=np.argsort(np.argsort([each.created for each in queues], kind="stable"), kind="stable"),
     )
     roots = [rows[each.name] for each in queues if not each.parent]
-    shares = divide_tree(total, claims, roots, children, k)
+    shares = divide_tree(total, demand, roots, children, k)
     expected = fair_shares(total, queues, k)
     assert shares == pytest.approx([expected[each.name] for each in queues], abs=1e-6)
 

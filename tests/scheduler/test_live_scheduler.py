@@ -102,7 +102,7 @@ async def test_a_start_that_concerns_nobody_costs_no_write_until_it_does() -> No
 
 
 async def test_what_others_write_into_a_groups_status_wakes_nobody() -> None:
-    """And doesn't keep the group from being told what it waits for."""
+    """And doesn't keep the group from getting its reason."""
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     state = ClusterState(Options().state())
     for kind in (Node, Queue, PodGroup, Pod):

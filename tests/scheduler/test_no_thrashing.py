@@ -30,6 +30,8 @@ from bosket.testing.cluster import NOW, drop_named, state_of
 from tests.present import present
 from tests.scheduler.longrun import follow
 
+pytestmark = pytest.mark.slow
+
 #: How many random clusters are followed; `python -m benchmarks longrun` follows thousands.
 CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "40"))
 
@@ -485,7 +487,7 @@ def test_a_note_that_could_not_be_written_is_forgotten() -> None:
 
 
 @given(st.integers(0, 2**32))
-@example(52)  # two that quarrel, while what is known is told again
+@example(52)  # two that quarrel, while known objects are sent again
 @example(4690)  # one in the middle of a chain ends
 @example(7653)  # another pod of a job has the place
 @settings(max_examples=CLUSTERS, deadline=None)

@@ -49,7 +49,7 @@ def test_spread_counts_the_gpus_that_a_node_says_it_has() -> None:
 
 
 def test_a_node_that_holds_more_than_it_has_takes_nobody() -> None:
-    """Not even a pod that asks for nothing of what is short there, and it is told so."""
+    """Not even a pod that asks for nothing of what is short there, and its message says so."""
     crowd = [pod(f"r{i}").gpu(5).running_on("n1").build() for i in range(2)]
     member = pod("g-0").cpu("1").of_group("g").build()
     assert placements(one(node("n1"), node("n2"), crowd, member)) == {"g-0": "n2"}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from bosket.scheduler.decide import open_session
 from bosket.scheduler.plugins.predicates.by_node import ByNode
 from bosket.testing.build import node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import snapshot_of
+
+pytestmark = pytest.mark.slow
 
 LABELS, VALUES = ("zone", "disk"), ("a", "b")
 labels = st.dictionaries(st.sampled_from(LABELS), st.sampled_from(VALUES))

@@ -214,7 +214,7 @@ class Story:
         return asyncio.run(self.quarantine.decide(snapshot, POISONED, self.compute))[1]
 
     def cycle(self, after: float = 0.0) -> tuple[set[str], set[str]]:
-        """Which pods are bound, and which jobs are told that they are left out."""
+        """Which pods are bound, and which jobs have the reason that they are left out."""
         for _ in range(3):
             snapshot = replace(self.state.snapshot(NOW + after), now=NOW + after)
             try:

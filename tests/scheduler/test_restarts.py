@@ -55,6 +55,8 @@ from tests.present import present
 from tests.rig import NAMESPACE, Meddling, Rig, make_rig
 from tests.scheduler.longrun import follow
 
+pytestmark = pytest.mark.slow
+
 CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "40"))
 EVICTION = matching("POST", "/eviction")
 #: A story that ends badly when nothing is remembered.

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from bosket.api.core import Node
+from bosket.api.core import EnvFromSource, Node
+from bosket.api.core.container import ConfigMapEnvSource
 from bosket.api.kai import SubGroup
+from bosket.api.keys import QUEUE_LABEL
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.answers.answer import Answer
 from bosket.scheduler.answers.sentence import Sentences
@@ -16,6 +18,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue, tainted, topology, within
 from bosket.testing.cluster import NOW, snapshot_of, state_of
+from bosket.testing.device import device, device_class, device_slice, named_claims, resource_claim
 
 
 def answers(*objects: KubeObject | Iterable[KubeObject], now: float = NOW) -> dict[str, Answer]:
@@ -88,7 +91,7 @@ def test_nodes_that_may_not_take_the_pod_say_why() -> None:
     wanted = pod("w").gpu(1).only_on("pool", "a").of_group("w").build()
     told = answers(some, queue("q"), pod_group("w"), wanted)["w"]
     assert told.sentence == (
-        "needs 1 GPU; none of 3 nodes may take it: 2 had untolerated taint {dedicated: infra}, "
+        "needs 1 GPU; none of 3 nodes takes it: 2 had untolerated taint {dedicated: infra}, "
         "1 didn't match Pod's node affinity/selector"
     )
     assert sum(told.reason.objections.values()) == 3
@@ -104,6 +107,38 @@ def test_a_limit_is_told_with_what_the_queue_holds() -> None:
     told = answers(nodes(2), queue("q", limit=8), running("r", "n0", 4), job("w", gpus=8))["w"]
     assert told.sentence == "needs 8 GPUs; q is limited to 8 and holds 4; no job ahead"
     assert (told.reason.code, told.reason.tier, told.reason.limit) == ("OverLimit", "queue", 8)
+
+
+def test_nodes_come_before_limits_for_a_job_that_no_node_could_hold() -> None:
+    told = answers(nodes(2), queue("q", limit=12), running("r", "n0", 4), job("w", gpus=12))["w"]
+    assert told.sentence == "needs 12 GPUs on one node; the largest has 8"
+    assert told.reason.tier == "nodes"
+
+
+def test_a_gang_over_its_limit_is_told_as_well_that_the_cluster_is_too_small() -> None:
+    told = answers(nodes(2), queue("q", limit=12), job("w", 3, gpus=8))["w"]
+    assert (
+        told.sentence
+        == "needs 24 GPUs on 3 nodes; q is limited to 12 and holds 0; 2 nodes have 16 in all; no job ahead"
+    )
+    assert told.reason.tier == "queue"
+
+
+def test_a_limit_is_not_told_alone_where_no_node_takes_the_job_either() -> None:
+    told = answers([tainted(each, "dedicated") for each in nodes(2)], queue("q", limit=1), job("w", gpus=2))["w"]
+    assert told.sentence == "needs 2 GPUs on one node; none of 2 nodes takes it: 2 had untolerated taint {dedicated}"
+
+
+def test_gpus_that_resource_claims_ask_for_are_told_too() -> None:
+    names = ["c0", "c1", "c2"]
+    claims = [resource_claim(each, labels={QUEUE_LABEL: "q"}) for each in names]
+    wanted = [pod(f"w-{each}").of_group("w").with_spec(resourceClaims=named_claims(each)) for each in names]
+    devices = [device_class(), device_slice("n0", device("d0"), device("d1")), *claims]
+    group = pod_group("w", min_member=3)
+    told = answers(nodes(1, gpus=0), queue("q"), devices, group, [each.build() for each in wanted])["w"]
+    assert told.sentence == (
+        "needs 3 GPUs in 3 pods; the only node doesn't take it: 1 can't allocate all resource claims"
+    )
 
 
 def test_a_quota_binds_jobs_that_are_not_preemptible() -> None:
@@ -170,6 +205,41 @@ def test_a_preemption_delay_is_told_with_its_end() -> None:
 def test_extras_of_an_elastic_job_are_told_what_one_more_pod_needs() -> None:
     told = answers(node("n1", gpus=3), queue("q"), pod_group("w", min_member=2), gang("w", 5))["w"]
     assert told.sentence.startswith("needs 1 GPU; none is free; ")
+
+
+def test_a_pod_that_shares_a_gpu_is_told_the_most_that_is_free_of_one() -> None:
+    on = pod("r").shares_gpu(0.7).of_group("r").in_gpu_groups("a").running_on("n1").build()
+    other = pod("s").shares_gpu(0.6).of_group("s").in_gpu_groups("b").running_on("n1").build()
+    wanted = pod("w").shares_gpu(0.5).of_group("w").build()
+    groups = [pod_group(name, preemptibility="non-preemptible") for name in ("r", "s")]
+    told = answers(node("n1", gpus=2), queue("q"), groups, pod_group("w"), on, other, wanted)["w"]
+    assert told.sentence.startswith("needs 0.5 GPUs on one node; 0.7 are free, the largest block is 0.4; ")
+
+
+def test_memory_of_a_gpu_is_told_in_mebibytes() -> None:
+    some = node("n1", gpus=1, gpu_memory=40_000)
+    held = pod("r").gpu_memory(30_000).of_group("r").in_gpu_groups("a").running_on("n1").build()
+    pods = [pod("w").gpu_memory(20_000).of_group("w").build(), pod("x").gpu_memory(50_000).of_group("x").build()]
+    told = answers(some, queue("q"), pod_group("r"), pod_group("w"), pod_group("x"), held, pods)
+    assert told["w"].sentence.startswith("needs 20000 MiB of GPU memory (0.5 GPUs) on one node; 0.25 are free; ")
+    assert told["x"].sentence == "needs 50000 MiB of a GPU's memory; the largest GPU has 40000 MiB"
+    assert told["x"].reason.resource == "gpu-memory"
+
+
+def test_pods_that_ask_for_nothing_are_told_what_nodes_say() -> None:
+    full = [node("n1", pods=2), *job("r", gpus=0, on="n1")]
+    told = answers(full, queue("q"), tainted(node("n2"), "dedicated"), job("w", 2, gpus=0))["w"]
+    assert told.sentence == ("needs room for 2 pods; 1 is free; 1 node had untolerated taint {dedicated}; no job ahead")
+    alone = answers(tainted(node("n1"), "dedicated"), queue("q"), job("w", gpus=0))["w"]
+    assert alone.sentence == "the only node doesn't take it: 1 had untolerated taint {dedicated}"
+
+
+def test_an_object_that_is_missing_is_named() -> None:
+    settings = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
+    wanted = pod("w").gpu(1).of_group("w").with_container(envFrom=(settings,)).build()
+    told = answers(nodes(1), queue("q"), pod_group("w"), wanted)["w"]
+    assert told.sentence == "Missing required configmaps: [settings]"
+    assert told.reason.tier == "spec"
 
 
 def test_sub_groups_are_counted_together() -> None:

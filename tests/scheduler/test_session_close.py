@@ -1,4 +1,4 @@
-"""Plugins are told what a session came to, and can't change it."""
+"""Closing plugins receive the decisions of a session, and can't change them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OBJECTS = [node("n1", gpus=2), queue("q"), pod_group("g"), *gang("g", 1), pod_gr
 
 
 class Listens:
-    """Notes what it is told."""
+    """Records what it receives."""
 
     reported: ClassVar[list[Any]] = []
 

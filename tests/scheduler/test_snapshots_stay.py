@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,8 @@ from tests.scheduler import storage
 from tests.scheduler.affinity import away, near, spread, term
 from tests.scheduler.random_cluster import RandomCluster
 from tests.scheduler.transcript import transcript
+
+pytestmark = pytest.mark.slow
 
 CONFIGURATION = Configuration(actions=tuple(ACTIONS))
 

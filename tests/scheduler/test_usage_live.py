@@ -113,7 +113,7 @@ async def test_without_an_answer_scheduling_begins_after_the_wait(caplog: pytest
         assert rig.clock.monotonic() < 25
         assert live.value("usage_age_seconds") is None
         assert live.usage("a") is None
-    assert "nothing is known yet of what queues used; scheduling without it" in caplog.messages
+    assert "the usage of queues is not known yet; scheduling without usage" in caplog.messages
 
 
 async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once() -> None:
@@ -202,7 +202,7 @@ async def test_an_answer_that_does_not_come_is_given_up(caplog: pytest.LogCaptur
 
 
 class Broken:
-    """A store with a bug, that also wants to be told."""
+    """A store with a bug, that also wants samples."""
 
     sample_interval_seconds = 60.0
 

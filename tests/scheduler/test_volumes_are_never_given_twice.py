@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,8 @@ from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, pod_group, queue
 from bosket.testing.cluster import NOW, configured, snapshot_of, state_of
 from tests.scheduler.storage import LOCAL, capacity, claim, csi_driver, csi_node, member, storage_class, volume
+
+pytestmark = pytest.mark.slow
 
 MADE = storage_class("made")
 MODES = ("ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")

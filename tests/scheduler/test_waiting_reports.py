@@ -131,6 +131,40 @@ async def test_a_sentence_is_renewed_when_another_job_ahead_is_gone_without_an_e
         assert len(await rig.events("Unschedulable")) == before
 
 
+async def test_another_reason_is_told_at_once_on_the_pod_and_in_an_event_as_well() -> None:
+    """What KAI says of it stays the same: one node has too few GPUs."""
+    rig = await a_cluster(
+        queue("a", quota=4), queue("b", quota=4),
+        *job("ours", gpus=4, on="n1", queue="a", namespace=NAMESPACE),
+        *job("theirs", gpus=4, on="n1", queue="b", namespace=NAMESPACE),
+        *job("w", gpus=8, queue="a", namespace=NAMESPACE),
+    )  # fmt: skip
+
+    async def told_to_the_pod() -> str:
+        (found,) = (await rig.client.get(Pod, "w-0", NAMESPACE)).status.conditions
+        return found.message
+
+    async with rig.running(scheduler):
+        before = await rig.until(lambda: condition(rig, "w"))
+        assert before.message.startswith("needs 8 GPUs on one node; none is free; a holds 4 of its fair share of 4; ")
+        await rig.clock.sleep(2 * RENEWAL_SECONDS)
+        for kind, name in ((PodGroup, "theirs"), (Pod, "theirs-0")):
+            await rig.client.delete(kind, name, NAMESPACE)
+        began = rig.clock.monotonic()
+
+        async def is_told() -> bool:
+            return (await told_to_the_pod()).startswith("needs 8 GPUs on one node; 4 are free; ")
+
+        await rig.until(is_told)
+        assert rig.clock.monotonic() - began < 2 * RENEWAL_SECONDS
+        after = await condition(rig, "w")
+        assert after is not None
+        assert after.message == await told_to_the_pod()
+        assert after.message.partition("\n")[2] == before.message.partition("\n")[2]
+        messages = {each.message for each in await rig.events("Unschedulable")}
+    assert messages == {before.message, after.message}
+
+
 async def test_many_sentences_that_change_at_once_are_renewed_slowly() -> None:
     count, seconds = 150, 120
     objects = [each for number in range(count) for each in waiting(f"w-{number:03}", gpus=8, created=10.0 + number)]
@@ -158,4 +192,4 @@ async def test_a_job_that_cannot_be_put_in_a_sentence_is_reported_in_the_words_o
     async with rig.running(scheduler):
         told = await rig.until(lambda: condition(rig, "g"))
     assert told.message.startswith("Resources were not found for pod ml/g-0 due to: ")
-    assert "why it waits can't be said in a sentence" in caplog.text
+    assert "pod group ml/g: no sentence for its reason" in caplog.text

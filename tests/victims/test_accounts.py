@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from bosket.scheduler.solver.order import JobTable
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.victims.cluster_strategy import ACTIONS, EVERYTHING, clusters
+
+pytestmark = pytest.mark.slow
 
 
 def accounts(session: Session) -> Any:

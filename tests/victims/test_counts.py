@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from bosket.scheduler.solver.search import Search
 from bosket.testing.build import queue
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.victims.cluster_strategy import EVERYTHING, clusters
+
+pytestmark = pytest.mark.slow
 
 
 def outcome(objects: Sequence[KubeObject]) -> list[tuple[str, str, str]]:

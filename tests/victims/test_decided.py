@@ -165,7 +165,7 @@ def test_victims_of_several_nodes_go_for_a_gang() -> None:
 
 
 def test_what_no_victim_can_help_is_not_searched_for() -> None:
-    """A plugin says that the pod can't run at all: the job is told so, and nobody is evicted."""
+    """A plugin says that the pod can't run at all: the job gets this reason, and nobody is evicted."""
     from bosket.scheduler.decide import run_action
 
     snapshot = snapshot_of(

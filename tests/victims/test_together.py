@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from bosket.scheduler.solver.room import Held, held_by_job
 from bosket.testing.build import gang, job, node, pod_group, queue, topology, within
 from bosket.testing.cluster import NOW, decided, evictions, pipelines, snapshot_of
 from tests.victims.cluster_strategy import EVERYTHING, clusters
+
+pytestmark = pytest.mark.slow
 
 
 @st.composite

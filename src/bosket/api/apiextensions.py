@@ -1,4 +1,4 @@
-"""apiextensions.k8s.io/v1: kinds that the cluster is taught."""
+"""apiextensions.k8s.io/v1: CustomResourceDefinitions."""
 
 from __future__ import annotations
 

@@ -13,13 +13,15 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from re import _parser  # type: ignore[attr-defined]  # there is no public way to the parts of an expression
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from bosket.api import quantity
 from bosket.api.cel_cost import MAX_SOURCE, Cost, declared_in
 
+#: There is no public way to the parts of a regular expression.
+_PARSER: Any = import_module("re._parser")
 #: `a.?b` and `a[?"b"]` are not in the package's grammar; calls of this function are.
 _SELECT = "__optionalSelect"
 _OPTIONAL_FIELD = re.compile(r"\.\?([A-Za-z_][A-Za-z0-9_]*)")
@@ -181,7 +183,7 @@ def _searchable(text: str, pattern: str) -> re.Pattern[str]:
     tries all ways to divide the text among the pattern's repetitions: there may be as many as keep that in bounds.
     """
     try:
-        repetitions = _repetitions(_parser.parse(pattern))
+        repetitions = _repetitions(_PARSER.parse(pattern))
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"{pattern[:100]!r} is no regular expression: {error}") from None

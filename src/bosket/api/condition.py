@@ -1,4 +1,4 @@
-"""Conditions in the status of objects, of whichever kind: found by type, and dated by when they turned.
+"""Conditions in statuses: found by type; the transition time changes only with the status.
 
 For all that decide on typed objects; the embedded API server, which has documents, does the same for these.
 """

@@ -1,4 +1,4 @@
-"""What a Struct says about its schema beyond its Python types: the words that `bosket.api.crd` understands.
+"""Annotations of Struct fields for the CRD schema, beyond Python types.
 
 Structs of custom resources annotate fields with these (`minMember: Count | None = None`) and state rules, columns and
 the scale subresource as class variables. Constraints bind the API server, not the decoder: a cluster whose CRDs were

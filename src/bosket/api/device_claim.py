@@ -1,4 +1,4 @@
-"""What can be said of a pod's resource claims without knowing any device: names, and the GPUs they ask for."""
+"""Properties of a pod's resource claims that need no device: names, and the GPUs that they request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod group remembers of its last eviction: the value of the annotation `bosket.dev/last-eviction`, in JSON.
+"""The record of a pod group's last eviction: the value of the annotation `bosket.dev/last-eviction`, in JSON.
 
 The scheduler writes it when pods have gone; the pod group controller makes a condition of it.
 """

@@ -320,7 +320,7 @@ class AllocatedDeviceStatus(Wire):
 
 
 class ResourceClaimStatus(Wire):
-    """Whether a claim is allocated, and for whom."""
+    """The allocation of a claim, and its users."""
 
     allocation: AllocationResult | None = None
     reservedFor: tuple[ResourceClaimConsumerReference, ...] = ()

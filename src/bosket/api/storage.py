@@ -28,7 +28,7 @@ class VolumeAttachmentSource(Wire):
 
 
 class VolumeAttachmentSpec(Wire):
-    """Which volume is to be attached to which node, by whom."""
+    """The volume, the node and the driver of an attachment."""
 
     attacher: str = ""
     source: VolumeAttachmentSource | None = None

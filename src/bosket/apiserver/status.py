@@ -1,4 +1,4 @@
-"""Refusals: every way the server says no is a `StatusError`, and every `StatusError` becomes a Status object.
+"""Errors of the server: each is a `StatusError`, which becomes a Status object.
 
 Handlers raise; `ApiServer.handle` answers. Wording follows kube-apiserver's, because people and programs read it.
 """

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from bosket.cli.output import CommandError, UsageError, complain
 from bosket.cli.path import OptionalFilePath
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Which cluster", sort_key=2))
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """Which cluster.
@@ -44,6 +44,11 @@ class SourceFlags:
         The namespace of names without one, and all that is read where rights end there; by default the context's.
     shard
         The SchedulingShard, where the cluster has several.
+    at
+        The cluster as it was then, by its flight recording: a time of day such as 03:00, how long ago, such as 30m or
+        2d, or a time such as 2026-01-02T03:04:05Z.
+    recording
+        The folder of the recording; by default the one that bosket up keeps beside the kubeconfig.
     """
 
     snapshot: OptionalFilePath = None
@@ -51,6 +56,13 @@ class SourceFlags:
     context: str | None = None
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None
     shard: str | None = None
+    at: str | None = None
+    recording: OptionalFilePath = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a file is looked at, and no live cluster."""
+        return self.snapshot is not None or self.at is not None or self.recording is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +83,14 @@ def open_cluster(flags: SourceFlags | None) -> Source:
     from bosket.scheduler.answers.cluster import Cluster
 
     flags = flags or SourceFlags()
-    if flags.snapshot is not None:
+    if flags.is_recorded:
         recorded = _load(flags)
         cluster = Cluster(recorded, _moment(recorded), complain)
         _warn_of_missing(cluster)
         return Source(cluster, flags.namespace or "default", is_live=False)
     live, namespace = asyncio.run(_read(flags))
+    if live.problem:
+        complain(live.problem)
     cluster = Cluster(live.recorded, report=complain)
     _warn_of_missing(cluster)
     return Source(
@@ -111,7 +125,7 @@ def open_history(flags: SourceFlags | None) -> History:
     from bosket.tools.live_cluster import read_history
 
     flags = flags or SourceFlags()
-    if flags.snapshot is not None:
+    if flags.is_recorded:
         recorded = _load(flags)
         groups = [each for each in recorded.objects.get("podGroups", ()) if isinstance(each, PodGroup)]
         pods = [each for each in recorded.objects.get("pods", ()) if isinstance(each, Pod)]
@@ -131,10 +145,16 @@ def open_history(flags: SourceFlags | None) -> History:
 
 
 def _load(flags: SourceFlags) -> Recorded:
-    """The snapshot that the flags name; tells what of it can't be read."""
+    """The snapshot, or the moment of a recording, that the flags name; tells what of it can't be read."""
+    from bosket.cli.recorded_moment import open_moment
     from bosket.scheduler.recording.recorded import RecordedError, load
 
-    assert flags.snapshot is not None
+    if flags.snapshot is None:
+        if flags.context is not None:
+            raise UsageError("--at and --context were given: a recording has one cluster")
+        return open_moment(flags.recording, flags.at, flags.kubeconfig, flags.shard or "").recorded
+    if flags.at is not None or flags.recording is not None:
+        raise UsageError("--snapshot and --at or --recording were given: which of them?")
     if flags.kubeconfig is not None or flags.context is not None or flags.shard is not None:
         raise UsageError("--snapshot and --kubeconfig, --context or --shard were given: which of them?")
     try:
@@ -151,11 +171,18 @@ def _moment(recorded: Recorded) -> float:
 
 
 async def _read(flags: SourceFlags) -> tuple[LiveCluster, str]:
+    from bosket.cli.interpretation import interpret
     from bosket.tools.live_cluster import LiveClusterError, read_cluster
+
+    def options_of(arguments: Sequence[str]) -> object | None:
+        return interpret("scheduler", arguments)
 
     try:
         return await _ask(
-            flags, lambda client, namespace: read_cluster(client, namespace=namespace, shard=flags.shard or "")
+            flags,
+            lambda client, namespace: read_cluster(
+                client, namespace=namespace, shard=flags.shard or "", interpret=options_of
+            ),
         )
     except LiveClusterError as error:
         raise CommandError(str(error)) from error

@@ -16,10 +16,17 @@ _COLUMNS = ("severity", "object", "field", "what is wrong", "how to mend it")
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
+class NothingChecked(CommandError):
+    """There was nothing to check, or nothing that may be read."""
+
+    exit_code = 3
+
+
 def doctor(*files: FilePath, cluster: ClusterFlags | None = None, json: Flag = False) -> None:
     """Check the installation, queues, shards, rights, capacity and workloads of a cluster; says what to change.
 
-    Only reads. Ends with 0 when nothing keeps the cluster from working, with 1 when there are errors.
+    Only reads. Ends with 0 when nothing keeps the cluster from working, with 1 when there are errors, and with 3 when
+    nothing could be checked: that tells nothing about the cluster.
 
     Parameters
     ----------
@@ -38,6 +45,9 @@ def doctor(*files: FilePath, cluster: ClusterFlags | None = None, json: Flag = F
         flush_line(msgspec.json.encode(diagnosis.document()).decode())
     else:
         _print(diagnosis)
+    if not diagnosis.checked:
+        missing = ", ".join(sorted({kind for kinds in diagnosis.not_checked.values() for kind in kinds}))
+        raise NothingChecked(f"nothing could be checked, because none of these could be read: {missing}")
     errors = diagnosis.count(Severity.ERROR)
     if errors:
         raise CommandError(f"{errors} of {len(diagnosis.findings)} findings are errors")
@@ -50,7 +60,7 @@ def _print(diagnosis: Diagnosis) -> None:
         for each in diagnosis.findings
     ]
     if not advice:
-        console.print("nothing is wrong")
+        console.print("nothing is wrong" if diagnosis.checked else "nothing was checked")
     elif console.is_terminal:
         for each in advice:
             print_block(console, each, _STYLES, "mend")

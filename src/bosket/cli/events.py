@@ -47,7 +47,7 @@ def events(
     """Show which jobs started and which were evicted: when, for whom, by which rule, and what run time was lost.
 
     An API server keeps events for an hour unless told otherwise. Of what happened earlier, and in a snapshot, there is
-    the last start and the last eviction of each job that still exists, without the cause.
+    the last start and the last eviction of each job that still exists.
 
     Parameters
     ----------

@@ -49,10 +49,16 @@ def explain(
         raise UsageError("--queue is for --all: bosket explain --all --queue QUEUE")
     if (job is None) != all:
         raise UsageError("give the name of a job, or --all: bosket explain [NAMESPACE/]NAME")
+    from bosket.scheduler.answers.job_table import NEEDED, can_decide
+
     found = open_cluster(source)
+    is_known = can_decide(found.unread)
+    if not is_known and all:
+        needed = ", ".join(NEEDED)
+        raise CommandError(f"why all jobs wait can't be found out without all of: {needed}; see bosket jobs")
     answer: Explanation | Waiters
     if job is not None:
-        answer = _ask(found, job, seconds)
+        answer = _ask(found, job, seconds, is_known=is_known)
     else:
         answer = _ask_all(found, source.namespace if source is not None else None, queue, seconds)
     if json:
@@ -79,11 +85,14 @@ def _ask_all(source: Source, namespace: str | None, queue: str | None, seconds: 
     return explain_all(source.cluster, namespace=namespace, queue=queue, seconds=seconds)
 
 
-def _ask(source: Source, job: str, seconds: float | None) -> Explanation:
-    from bosket.scheduler.answers.explain import UnknownJob, explain, find_job
+def _ask(source: Source, job: str, seconds: float | None, *, is_known: bool) -> Explanation:
+    from bosket.scheduler.answers.explain import UnknownJob, explain, explain_as_written, find_job
 
     try:
-        return explain(source.cluster, find_job(source.cluster, key_of(job, source.namespace)), seconds=seconds)
+        key = find_job(source.cluster, key_of(job, source.namespace))
+        if not is_known:
+            return explain_as_written(source.cluster, key)
+        return explain(source.cluster, key, seconds=seconds)
     except UnknownJob as error:
         raise CommandError(str(error)) from error
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from bosket.cli.output import is_terminal, stdout
 
 if TYPE_CHECKING:
-    from bosket.scheduler.answers.explain_all import Group, Waiters
-    from bosket.scheduler.answers.explanation import Change, Explanation
+    from bosket.scheduler.answers.explain_all import Example, Group, Waiters
+    from bosket.scheduler.answers.explanation import Blocker, Change, Explanation, JobAhead, JobSummary
 
 _VERDICTS = {
     "never": "could not start even on an empty cluster",
@@ -31,8 +31,13 @@ _MOST_NAMED = 3
 def print_explanation(answer: Explanation) -> None:
     """Prints it; lines wrap at the terminal's width, and are as long as they are in a pipe."""
     job = answer.job
-    _line(f"{job.namespace}/{job.name} {_VERDICTS[answer.verdict]}: {answer.sentence}", style="bold")
-    _line(f"queue {job.queue or '(none)'}, priority {job.priority}, {job.state}", indent=2)
+    if answer.verdict is None:
+        _line(f"{_name(job)}, {job.state}: {answer.sentence}", style="bold")
+        _line("The scheduler has written that; your rights don't show enough of the cluster to find out more.")
+        return
+    _line(f"{_name(job)} {_VERDICTS[answer.verdict]}: {answer.sentence}", style="bold")
+    group = "" if job.workload.endswith(f"/{job.name}") else f", pod group {job.name}"
+    _line(f"queue {job.queue or '(none)'}, priority {job.priority}, {job.state}{group}", indent=2)
     for title, lines in (
         ("Ahead of it", _ahead(answer)),
         ("Nodes", _nodes(answer)),
@@ -41,6 +46,11 @@ def print_explanation(answer: Explanation) -> None:
     ):
         _section(title, list(lines))
     _changes(answer)
+
+
+def _name(job: JobSummary | JobAhead | Blocker | Example) -> str:
+    """What people call the job: by the workload that they made."""
+    return f"{job.namespace}/{job.workload.partition('/')[2] or job.name}"
 
 
 def print_waiters(answer: Waiters) -> None:
@@ -54,7 +64,7 @@ def print_waiters(answer: Waiters) -> None:
         _line(_headline(group), style="bold")
         for job in group.examples:
             never = " (never, as things are)" if job.verdict == "never" else ""
-            _line(f"{job.namespace}/{job.name}{never}: {job.sentence}", indent=2)
+            _line(f"{_name(job)}{never}: {job.sentence}", indent=2)
         if group.count > len(group.examples):
             _line(f"and {group.count - len(group.examples)} more", indent=2)
     best = answer.unblocks_most
@@ -85,7 +95,7 @@ def _ahead(answer: Explanation) -> Iterator[str]:
         return
     yield f"it is number {position.in_queue} of {position.of} in queue {answer.job.queue}"
     for each in position.ahead:
-        yield f"{each.namespace}/{each.name}: {each.why}"
+        yield f"{_name(each)}: {each.why}"
     more = position.in_queue - 1 - len(position.ahead)
     if more > 0:
         yield f"and {more} more"
@@ -115,7 +125,7 @@ def _blockers(answer: Explanation) -> Iterator[str]:
     for each in answer.blockers:
         held = ", ".join(f"{amount:g} {_WORDS.get(name, name)}" for name, amount in each.resources.items())
         queue = f" (queue {each.queue})" if each.queue else ""
-        yield f"{each.namespace}/{each.name}{queue} holds {held or 'nothing'}; not evicted: {each.why_not_evicted}"
+        yield f"{_name(each)}{queue} holds {held or 'nothing'}; not evicted: {each.why_not_evicted}"
 
 
 _WORDS = {"gpu": "GPUs", "cpu": "CPU cores", "memory": "GiB"}
@@ -132,6 +142,8 @@ def _changes(answer: Explanation) -> None:
         _line(_then(change), indent=5, style="dim")
         for each in change.commands:
             _line(each, indent=5)
+        if change.made_in:
+            _line(f"to be changed in the template of {change.made_in}", indent=5)
     if not answer.complete:
         _line("")
         _line("The search for changes stopped before it had tried everything; --seconds 10 searches longer.")

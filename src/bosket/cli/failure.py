@@ -45,8 +45,8 @@ def _of_cluster(error: Exception) -> Failure:
         return Failure(f"{error} (--kubeconfig names one; bosket up starts a cluster and writes one)", 2)
     if isinstance(error, TransportError):
         return Failure(
-            f"the API server doesn't answer: {error.why}. Does the cluster run, and is it the one you mean? "
-            f"(--kubeconfig and --context choose another; kubectl config view shows them)"
+            f"{' '.join(filter(None, ('the API server', error.server)))} doesn't answer: {error.why}. Does the cluster "
+            f"run, and is it the one you mean? (--kubeconfig and --context choose another)"
         )
     if isinstance(error, Unauthorized):
         return Failure(

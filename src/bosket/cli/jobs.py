@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from bosket.cli.cluster_source import Source, SourceFlags
@@ -18,21 +16,13 @@ from bosket.cli.view import ViewFlags, line_width, show
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from bosket.scheduler.answers.job_table import JobRow
+    from bosket.scheduler.answers.job_table import JobReport, JobRow
 
 StateName = Literal["pending", "pipelined", "running", "evicted", "ending", "finished"]
 _AllNamespaces = Annotated[bool, Parameter(name=("--all-namespaces", "-A"), negative=(), show_default=False)]
 _STYLES: Final = {"running": "green", "pending": "yellow", "pipelined": "cyan", "evicted": "red", "ending": "dim"}
 #: So many nodes of a job are named, unless -o wide.
 _NODES: Final = 2
-
-
-class JobReport(msgspec.Struct, frozen=True, rename="camel"):
-    """What `bosket jobs --json` prints."""
-
-    jobs: tuple[JobRow, ...]
-    counts: dict[str, int]  #: by state, of these
-    decided: bool  #: whether why they wait was found out now; otherwise it is what the scheduler has written
 
 
 def jobs(
@@ -65,7 +55,7 @@ def jobs(
     finished
         Show also those that have ended.
     """
-    from bosket.scheduler.answers.job_table import can_decide, job_rows
+    from bosket.scheduler.answers.job_table import JobReport, can_decide, job_rows
 
     flags, given = view or ViewFlags(), source or SourceFlags()
     namespace = None if all_namespaces else given.namespace
@@ -83,7 +73,7 @@ def jobs(
         snapshot = cluster.snapshot()
         decisions = cluster.decide(snapshot) if is_known else None
         found = tuple(filter(chosen, job_rows(snapshot, decisions, cluster.now)))
-        return JobReport(found, dict(Counter(row.state for row in found)), is_known)
+        return JobReport.of(found, decided=is_known)
 
     show(source, flags, answer, lambda report: job_lines(report, flags), needs=("PodGroup",))
 

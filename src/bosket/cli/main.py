@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from bosket import __version__
 from bosket.cli.completion.command import COMPLETE
+from bosket.cli.help_format import PipeHelp, TerminalHelp, add_long_description, leave_out_other_services
 from bosket.cli.output import Flag, complain
 
 #: What errors and help call the program: kubectl runs plugins under a name of its own.
@@ -27,7 +29,7 @@ app = App(
     help_epilogue="Start with: bosket demo\nEach command has examples: bosket up --help",
     help_format="plaintext",
     # Boxes are for people at a terminal.
-    help_formatter="default" if sys.stdout.isatty() else "plain",
+    help_formatter=TerminalHelp() if sys.stdout.isatty() else PipeHelp(),
     version=__version__,
     print_error=False,
     exit_on_error=False,
@@ -36,14 +38,46 @@ app = App(
 app.meta.group_parameters = app.group_parameters
 
 
+#: Commands as help lists them, in this order.
+_GROUPS: Final = {
+    "Ask about a cluster": (
+        "explain", "plan", "eta", "queues", "jobs", "order", "nodes", "topology", "events", "top",
+    ),
+    "Try things out": ("demo", "up", "repair", "example", "simulate"),
+    "Install and run": ("run", "crds", "manifests", "doctor", "migrate"),
+    "Record and replay": ("snapshot", "record", "replay", "diff", "profile"),
+    "This program": ("completion", "version", "--help", "--version"),
+}  # fmt: skip
+
+
+def _place(name: str) -> tuple[Group, int]:
+    """The group of a command, and its place there."""
+    for title, names in _GROUPS.items():
+        if name in names:
+            return _group(title), names.index(name)
+    return _group("More"), 0
+
+
+@cache
+def _group(title: str) -> Group:
+    return Group(title, sort_key=[*_GROUPS, title].index(title))
+
+
 def _add_command(
     path: str, purpose: str, *examples: str, to: App = app, name: str | Sequence[str] | None = None
 ) -> None:
     """Register the command at `module:function` without importing it."""
     epilogue = "\n".join(("Examples:", "", *(f"  {example}" for example in examples)))
-    to.command(path, name=name, help_epilogue=epilogue, sort_key=len(list(to)), help=purpose)
+    called = path.rpartition(":")[2] if name is None else name if isinstance(name, str) else next(iter(name))
+    if to is app:
+        group, place = _place(called)
+        to.command(path, name=name, help_epilogue=epilogue, group=group, sort_key=place, help=purpose)
+    else:
+        to.command(path, name=name, help_epilogue=epilogue, sort_key=len(list(to)), help=purpose)
 
 
+for _flag in ("--help", "--version"):
+    app[_flag].group, app[_flag].sort_key = _place(_flag)
 _add_command(
     "bosket.cli.demo.command:demo",
     "Watch gangs and queues at work, for a quarter of a minute.",
@@ -62,6 +96,7 @@ _add_command(
     "bosket.cli.run:run",
     "Run services against the cluster of your kubeconfig.",
     "bosket run podgrouper scheduler binder",
+    "bosket run scheduler --help     # only what concerns the scheduler",
     "bosket run scheduler --kubeconfig ./kubeconfig --no-leader-elect --log-level debug",
     "bosket run scheduler --scheduler-config spread.yaml",
     "bosket run admission --gpu-sharing-enabled --webhook-host 0.0.0.0",
@@ -116,9 +151,40 @@ _add_command(
 )
 _add_command(
     "bosket.cli.replay:replay",
-    "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
+    "Run one scheduling cycle on a recorded snapshot, or all cycles of a flight recording again.",
     "bosket replay snapshot.zip",
     "bosket replay snapshot.zip --json --repeat 5 | jq .cpu_ms",
+    "bosket replay kubeconfig.recording                # all cycles of a flight recording",
+    "bosket replay kubeconfig.recording --at 03:00     # one of them",
+)
+_record = App(
+    name="record",
+    help="Show a flight recording, and write its moments as snapshots.",
+    group=_place("record")[0],
+    sort_key=_place("record")[1],
+)
+app.command(_record)
+_add_command(
+    "bosket.cli.record:record_list",
+    "Show what a flight recording holds: its span, its size, and the cycles that decided something.",
+    "bosket record list --kubeconfig kubeconfig     # of: bosket up",
+    "bosket record list /var/lib/bosket/recording --since 12h",
+    to=_record,
+    name="list",
+)
+_add_command(
+    "bosket.cli.record:record_export",
+    "Write the cluster of a moment as a snapshot file, as KAI and bosket replay read it.",
+    "bosket record export --at 03:00 -o night.zip",
+    "bosket record export --from 02:00 --to 04:00 -o night/",
+    to=_record,
+    name="export",
+)
+_add_command(
+    "bosket.cli.diff:diff",
+    "Show what is different between two moments of a recording, or two snapshots: queues, nodes, jobs, use.",
+    "bosket diff 18:00 08:00                  # since yesterday evening",
+    "bosket diff monday.zip tuesday.zip --json | jq .jobs",
 )
 _add_command(
     "bosket.cli.topology:topology",
@@ -133,7 +199,7 @@ _add_command(
     "bosket queues",
     "bosket queues team-a --resource cpu",
     "bosket queues -o wide",
-    "bosket queues --snapshot snapshot.zip --json | jq '.queues[] | select(.waitingJobs > 0)'",
+    "bosket queues --json | jq '.queues[] | select(.waitingJobs > 0)'",
 )
 _add_command(
     "bosket.cli.jobs:jobs",
@@ -152,8 +218,9 @@ _add_command(
 )
 _add_command(
     "bosket.cli.nodes:nodes",
-    "Show how many GPUs are free, and how many of these pods can't use: in all, by shape of pods and by node.",
+    "Show each GPU by the queue that holds it, rack by rack, and how many of the free ones pods can't use.",
     "bosket nodes",
+    "bosket nodes --by topology.kubernetes.io/zone -o wide",
     "bosket nodes snapshot.zip --json | jq .fragmented_share",
 )
 _add_command(
@@ -203,7 +270,8 @@ _add_command(
 _simulate = App(
     name="simulate",
     help="Show what queues would get, once or over time, and how long jobs would wait.",
-    sort_key=len(list(app)),
+    group=_place("simulate")[0],
+    sort_key=_place("simulate")[1],
 )
 app.command(_simulate)
 _add_command(
@@ -285,7 +353,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print_candidates(app, given[1:])
         return 0
+    leave_out_other_services(given)
     try:
+        add_long_description(app, given)
         result = app.meta(given)
     except CycloptsError as error:
         command = " ".join((PROGRAM, *(error.command_chain or ())))

@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import Source, SourceFlags
 from bosket.cli.columns import Column, Row, lines
-from bosket.cli.output import UsageError
+from bosket.cli.output import Flag, UsageError
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.quantity_text import UNKNOWN, amount
 from bosket.cli.view import ViewFlags, line_width, show
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 _LETTERS: Final = string.ascii_uppercase + string.digits
 _COLOURS: Final = ("green", "blue", "magenta", "cyan", "yellow", "bright_green", "bright_blue", "bright_magenta")
 _FREE, _SHARED, _FOREIGN, _CLOSED = "·", "½", "#", "-"
+_RACK_COLUMNS: Final = (
+    Column("RACK", folds=True),
+    Column("NODES", is_number=True),
+    Column("GPUS", is_number=True),
+    Column("FREE", is_number=True),
+    Column("FRAGMENTED", is_number=True),
+    Column("EMPTY NODES", is_number=True),
+    Column("CLOSED", is_number=True, leaves=1),
+)
 #: What people call it.
 _CORDONED: Final = {"node(s) were unschedulable": "it is cordoned"}
 #: Of nodes that look alike so many are named.
@@ -40,6 +49,7 @@ def nodes(
     source: SourceFlags | None = None,
     view: ViewFlags | None = None,
     by: str | None = None,
+    racks: Flag = False,
     most: Annotated[int, Parameter(validator=Number(gte=0))] = 10,
 ) -> None:
     """Show the GPUs of each node by the queue that holds them, and how many of the free ones are fragmented.
@@ -53,15 +63,17 @@ def nodes(
         A snapshot, as with --snapshot.
     by
         Arrange nodes by this label, or level of a Topology; by default by the narrowest level above the nodes.
+    racks
+        Only a line for each rack, or whatever nodes are arranged by, and not one for each node.
     most
         So many shapes of pods are shown.
     """
     flags, given = view or ViewFlags(), source or SourceFlags()
     if file is not None:
-        if given.snapshot is not None or given.kubeconfig is not None or given.context is not None:
+        if given.is_recorded or given.kubeconfig is not None or given.context is not None:
             raise UsageError("a snapshot file and --snapshot, --kubeconfig or --context were given: which of them?")
         given = replace(given, snapshot=file)
-    show(given, flags, lambda at: _report(at, by), lambda report: _lines(report, flags, most), _document)
+    show(given, flags, lambda at: _report(at, by), lambda report: _lines(report, flags, most, racks=racks), _document)
 
 
 def _report(source: Source, by: str | None) -> NodesReport:
@@ -79,7 +91,7 @@ def _document(report: NodesReport) -> dict[str, Any]:
     return asdict(found) | {"fragmented_share": found.share(found.fragmented)} | told
 
 
-def _lines(report: NodesReport, flags: ViewFlags, most: int) -> Iterator[Text | str]:
+def _lines(report: NodesReport, flags: ViewFlags, most: int, *, racks: bool) -> Iterator[Text | str]:
     found, width = report.fragmentation, line_width(flags)
     if "Node" not in report.unknown:
         yield (
@@ -89,6 +101,9 @@ def _lines(report: NodesReport, flags: ViewFlags, most: int) -> Iterator[Text | 
         yield ""
     if not any(rack.nodes for rack in report.racks):
         yield "No node has GPUs." if "Node" not in report.unknown else "None of the jobs that you see is on a node."
+        return
+    if racks:
+        yield from lines(_RACK_COLUMNS, [_summary_row(rack) for rack in report.racks], width)
         return
     letters = _letters_of(report)
     columns = [
@@ -126,6 +141,23 @@ def _lines(report: NodesReport, flags: ViewFlags, most: int) -> Iterator[Text | 
             ],
             width,
         )
+
+
+def _summary_row(rack: RackView) -> Row:
+    """A rack in one line."""
+    taking = [node for node in rack.nodes if not node.refuses]
+    empty = sum(node.free == node.gpus for node in taking)
+    return Row(
+        [
+            rack.name or "(nowhere)",
+            str(len(rack.nodes)),
+            amount(sum(node.gpus or 0.0 for node in rack.nodes)),
+            amount(sum(node.free or 0.0 for node in taking)),
+            amount(sum(node.fragmented or 0.0 for node in rack.nodes)),
+            str(empty),
+            str(len(rack.nodes) - len(taking)),
+        ]
+    )
 
 
 def _letters_of(report: NodesReport) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
@@ -18,16 +17,9 @@ from bosket.cli.view import ViewFlags, line_width, show
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from bosket.scheduler.answers.turn_order import Turn
+    from bosket.scheduler.answers.turn_order import OrderReport
 
 _STYLES: Final = {"starts": "green", "after evictions": "cyan", "waits": "yellow"}
-
-
-class OrderReport(msgspec.Struct, frozen=True, rename="camel"):
-    """What `bosket order --json` prints."""
-
-    turns: tuple[Turn, ...]
-    of: int  #: how many jobs there are in line
 
 
 def order(
@@ -40,8 +32,8 @@ def order(
 ) -> None:
     """Show in which order waiting jobs have their turn, why each goes before the next, and what comes of it now.
 
-    It is the order in which they start as room comes free: after each turn the queue is charged with the job, as if it
-    had got what it asks for. A job that doesn't fit now doesn't keep those behind it from being tried.
+    Jobs start in this order as room comes free: after each turn the queue is charged with the job, as if it had got
+    what it asks for. A job that doesn't fit now doesn't keep those behind it from being tried.
 
     Parameters
     ----------
@@ -56,7 +48,7 @@ def order(
 
 def _report(source: Source, queue: str | None, most: int) -> OrderReport:
     from bosket.scheduler.answers.job_table import NEEDED, can_decide
-    from bosket.scheduler.answers.turn_order import turn_order
+    from bosket.scheduler.answers.turn_order import OrderReport, turn_order
 
     if not can_decide(source.unread):
         unread = ", ".join(kind for kind in NEEDED if kind in source.unread)

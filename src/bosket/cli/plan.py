@@ -11,11 +11,12 @@ from cyclopts.validators import Number
 from bosket.cli.cluster_source import SourceFlags, open_cluster
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line
 from bosket.cli.path import FilePath
-from bosket.cli.view import ViewFlags, line_width, print_lines, say_what_is_unknown
+from bosket.cli.view import ViewFlags, line_width, print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bosket.cli.cluster_source import Source
     from bosket.scheduler.answers.draft import Draft
     from bosket.scheduler.answers.edits import Drained
     from bosket.tools.expansion.submission import Submission
@@ -31,7 +32,7 @@ def plan(
     add_nodes: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     delete: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     patch: Annotated[tuple[FilePath, ...], Parameter(negative=())] = (),
-    cycles: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
+    cycles: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 10,
     expect: str | None = None,
     json: Flag = False,
     source: SourceFlags | None = None,
@@ -59,7 +60,7 @@ def plan(
         Changes as a JSON document, as bosket explain --json offers them.
     cycles
         How many scheduling cycles are followed at most, in virtual time: victims leave, pods start, evicted ones come
-        back.
+        back. It ends when nothing happens any more.
     expect
         The digest of an earlier plan: refuse if the cluster is no longer what that was made on.
     json
@@ -71,7 +72,7 @@ def plan(
     if not (file or set_ or drain or add_nodes or delete or patch):
         raise UsageError("what is planned? name a file with -f, or --set, --drain, --add-nodes, --delete or --patch")
     opened = open_cluster(source)
-    say_what_is_unknown(opened)
+    _check_rights(opened)
     cluster = opened.cluster
     if expect is not None and (digest := cluster.digest()) != expect:
         raise CommandError(f"the cluster is no longer what was planned on: its digest is {digest}, not {expect}")
@@ -81,7 +82,12 @@ def plan(
     )
     submission = _submit(draft, file, opened.namespace)
     made = make_plan(
-        cluster, draft, subjects=submission.jobs, workloads=submission.workloads, drained=drained, cycles=cycles
+        cluster,
+        draft,
+        subjects=submission.jobs,
+        workloads=submission.workloads,
+        drained=drained,
+        cycles=cycles,
     )
     if json:
         import msgspec
@@ -94,6 +100,16 @@ def plan(
 
         print_lines(plan_lines(made, line_width(ViewFlags())))
     return made.exit_code
+
+
+def _check_rights(source: Source) -> None:
+    """A plan on a part of the cluster would promise room that others hold."""
+    unknown = [each for each in ("Node", "Queue", "PodGroup", "Pod") if each in source.unread]
+    if unknown:
+        raise CommandError(
+            f"your rights don't show every {' and '.join(unknown)} of the cluster, and a plan on a part of it would be "
+            "wrong; an administrator can grant get and list, or give you a snapshot (bosket snapshot) for --snapshot"
+        )
 
 
 def _edit(

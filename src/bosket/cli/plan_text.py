@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,11 @@ def plan_lines(plan: Plan, width: int | None) -> Iterator[Text | str]:
     """The lines; `width` as in `columns.lines`."""
     from rich.text import Text
 
-    yield Text(plan_sentence(plan), "bold")
-    rows = list(_jobs(plan))
+    said = plan_sentence(plan)
+    for line in textwrap.wrap(said, width, break_long_words=False, break_on_hyphens=False) if width else [said]:
+        yield Text(line, "bold")
+    # A row that only repeats the sentence is none.
+    rows = [row for row in _jobs(plan) if not (row.sentence and said.endswith(f": {row.sentence}"))]
     if rows:
         yield ""
         shown = rows if width is None else rows[:_ROWS]
@@ -50,7 +54,7 @@ def plan_lines(plan: Plan, width: int | None) -> Iterator[Text | str]:
     if anyway := [each for each in plan.starts if each.anyway]:
         pods = sum(len(each.pods) for each in anyway)
         yield f"{len(anyway)} jobs with {pods} pods start anyway, and {sum(e.anyway for e in plan.waits)} wait anyway."
-    yield Text(f"Planned on {plan.digest}: --expect refuses another cluster.", "dim")
+    yield Text(f"--expect {plan.digest}", "dim")
 
 
 def _jobs(plan: Plan) -> Iterator[Row]:

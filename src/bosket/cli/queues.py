@@ -85,12 +85,15 @@ def queue_lines(report: QueueReport, resource: str, flags: ViewFlags) -> Iterato
         yield "There are no queues." if not report.unknown else "No job names a queue."
         return
     unit, width = _UNITS[resource], line_width(flags)
+    depth = min(each.depth for each in report.queues)
     if report.total is not None:
-        used = sum(each.resources[resource].used for each in report.queues if not each.depth)
+        tops = [each for each in report.queues if each.depth == depth]
+        used = sum(each.resources[resource].used for each in tops)
         total = report.total[resource]
         part = f" ({used / total:.0%})" if total else ""
-        waiting = sum(each.waiting_jobs for each in report.queues if not each.depth)
-        yield f"{amount(used)} of {amount(total)} {unit} used{part}, {waiting} jobs wait"
+        waiting = sum(each.waiting_jobs for each in tops)
+        wait = "1 job waits" if waiting == 1 else f"{waiting} jobs wait"
+        yield f"{amount(used)} of {amount(total)} {unit} used{part}, {wait}"
         yield ""
     columns = [
         Column("QUEUE", folds=True),
@@ -107,7 +110,6 @@ def queue_lines(report: QueueReport, resource: str, flags: ViewFlags) -> Iterato
             Column(title, is_number=True)
             for title in ("ASKED", "KEPT", "WEIGHT", "PRIORITY", "OTHERS USED", "OTHERS FAIR")
         ]
-    depth = min(each.depth for each in report.queues)
     rows = [Row(_cells(each, resource, flags, depth), each.problem, "red") for each in report.queues]
     yield from lines(columns, rows, width, "PROBLEM")
     if width is not None and any(each.resources[resource].fair_share is not None for each in report.queues):

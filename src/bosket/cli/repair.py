@@ -30,7 +30,7 @@ def repair(directory: Annotated[Path, Parameter(show_default=False)], /) -> None
         with DataDirectory(directory, accept_loss=True) as data:
             kept = sum(1 for _ in data.database.rows())
             loss = data.database.loss
-    except (StorageError, OSError) as error:
+    except StorageError as error:
         raise CommandError(str(error)) from error
     if loss:
         flush_line(f"{directory} was damaged: {loss}")

@@ -20,6 +20,8 @@ from cyclopts.validators import Number
 
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout, table
 from bosket.cli.path import FilePath, OptionalFilePath
+from bosket.cli.quantity_text import amount
+from bosket.cli.recorded_moment import open_moment
 
 if TYPE_CHECKING:
     from bosket.scheduler.configuration.configuration import Configuration
@@ -37,13 +39,18 @@ def replay(
     repeat: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     now: str | None = None,
     usage: OptionalFilePath = None,
-) -> None:
-    """Run one scheduling cycle on a snapshot that KAI's or Bosket's scheduler wrote.
+    at: str | None = None,
+    shard: str = "",
+) -> int:
+    """Run one scheduling cycle on a snapshot that KAI's or Bosket's scheduler wrote, or all cycles of a recording.
+
+    Of a recording's folder every cycle is decided again, and compared with what was decided then; the first one that
+    comes out differently ends the replay, with exit code 1.
 
     Parameters
     ----------
     file
-        snapshot.zip, or the snapshot.json that is in it.
+        snapshot.zip, the snapshot.json that is in it, or the folder of a flight recording.
     json
         Print everything as one JSON object.
     repeat
@@ -54,7 +61,19 @@ def replay(
     usage
         A JSON file that says what parts of the cluster queues used in the past, instead of what the snapshot says
         (KAI's don't): {"team-a": {"gpu": 0.5, "cpu": 0.1, "memory": 0}}.
+    at
+        Of a recording, only the cycle at that time, as if it were a snapshot: 03:00, 30m (ago), 2026-01-02T03:04:05Z.
+    shard
+        Whose cycles, where a recording has those of several schedulers.
     """
+    if file.is_dir() and at is None:
+        from bosket.cli.replay_recording import replay_recording
+
+        if now is not None or usage is not None or repeat != 1:
+            raise UsageError("--now, --usage and --repeat are for one cycle: give --at, too")
+        return replay_recording(file, shard, json=json)
+    if at is not None and not file.is_dir():
+        raise UsageError(f"--at {at}: {file} is no folder of a recording")
     from bosket.scheduler.configuration.configuration import ConfigurationError
     from bosket.scheduler.decide import about_idle_actions, known_part
     from bosket.scheduler.recording.recorded import RecordedError, load
@@ -62,19 +81,19 @@ def replay(
     watch = _Stopwatch()
     try:
         with watch("load", ""):
-            recorded = load(file)
+            recorded = load(file) if at is None else open_moment(file, at, shard=shard).recorded
     except RecordedError as error:
         raise CommandError(str(error)) from error
     if usage is not None:
         recorded = replace(recorded, usage=_usage(usage))
-    at = _time(now) if now is not None else recorded.now if recorded.now is not None else time.time()
+    moment = _time(now) if now is not None else recorded.now if recorded.now is not None else time.time()
     configuration, missing = known_part(recorded.configuration)
     if missing:
         complain(f"{file}: its configuration names what isn't there and is left out: {', '.join(missing)}")
     for problem in recorded.unreadable:
         complain(problem)
     try:
-        best = _cheapest(recorded, configuration, at, repeat)
+        best = _cheapest(recorded, configuration, moment, repeat)
     except ConfigurationError as error:
         raise CommandError(f"{file}: {error}") from error
     for problem in best.left_out:
@@ -90,6 +109,7 @@ def replay(
         flush_line(msgspec.json.encode(report).decode())
     else:
         _print(best, costs)
+    return 0
 
 
 class _Cost(NamedTuple):
@@ -233,9 +253,9 @@ def _print(cycle: _Cycle, costs: dict[str, _Cost]) -> None:
     _print_waiting(cycle)
     _print_table(
         "Fair share",
-        ("queue", "GPUs", "CPU cores", "GB memory"),
+        ("queue", "GPUs", "CPU cores", "GiB memory"),
         (
-            (queue, f"{share['gpu']:g}", f"{share['cpu'] / 1e3:g}", f"{share['memory'] / 1e9:g}")
+            (queue, f"{share['gpu']:g}", f"{share['cpu'] / 1e3:g}", amount(share["memory"] / 2**30))
             for queue, share in sorted(answer["fairShare"].items())
         ),
     )
@@ -303,6 +323,6 @@ def _gpus(bind: dict[str, Any]) -> str:
 def _print_table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     listed = list(rows)
     if listed:
-        numbers = ("GPUs", "jobs", "pods", "CPU ms", "ms", "CPU cores", "GB memory")
+        numbers = ("GPUs", "jobs", "pods", "CPU ms", "ms", "CPU cores", "GiB memory")
         stdout().print(table(f"{title} ({len(listed)})", columns, listed, numbers=numbers, texts=("why",)))
         stdout().print()

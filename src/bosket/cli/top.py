@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,7 +13,7 @@ from cyclopts.validators import Number
 from bosket.cli.cluster_source import SourceFlags, open_cluster, open_history
 from bosket.cli.events import EventReport, event_lines
 from bosket.cli.failure import failure_of
-from bosket.cli.jobs import JobReport, job_lines
+from bosket.cli.jobs import job_lines
 from bosket.cli.output import Flag, flush_line, stdout
 from bosket.cli.queues import most_interesting, queue_lines
 from bosket.cli.view import ViewFlags, print_lines, say_what_is_unknown
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from bosket.scheduler.answers.job_table import JobReport
     from bosket.scheduler.answers.queue_view import QueueReport
+
 
 #: How far back starts and evictions are shown.
 _EVENT_SECONDS: Final = 3600.0
@@ -66,14 +67,14 @@ def top(
         flush_line(msgspec.json.encode(_frame(given)).decode())
         return
     console = stdout()
-    if once or given.snapshot is not None or not console.is_terminal:
+    if once or given.is_recorded or not console.is_terminal:
         print_lines(_all_lines(_frame(given)))
         return
     _watch(console, given, every)
 
 
 def _frame(flags: SourceFlags, *, says_unknown: bool = True) -> Frame:
-    from bosket.scheduler.answers.job_table import can_decide, job_rows
+    from bosket.scheduler.answers.job_table import JobReport, can_decide, job_rows
     from bosket.scheduler.answers.queue_view import queue_report
     from bosket.tools.history import history
 
@@ -90,7 +91,7 @@ def _frame(flags: SourceFlags, *, says_unknown: bool = True) -> Frame:
     return Frame(
         time=cluster.now,
         queues=queue_report(snapshot, cluster.configuration, at.unread),
-        jobs=JobReport(tuple(rows), dict(Counter(row.state for row in rows)), is_known),
+        jobs=JobReport.of(tuple(rows), decided=is_known),
         events=EventReport(since, cluster.now, events[::-1], at.is_live and "Event" not in happened.unread),
     )
 

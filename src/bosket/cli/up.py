@@ -224,7 +224,7 @@ async def _serve(cluster: EmbeddedCluster, kubeconfig: Path, recording: Path | N
                 flush_line(f"scheduler: {cluster.scheduler_url}")
                 flush_line(f"try: bosket snapshot --kubeconfig {kubeconfig}")
             if recording is not None:
-                flush_line(f"recording: {recording} (try: bosket record {recording})")
+                flush_line(f"recording: {recording} (try: bosket record list {recording})")
             flush_line(cluster.said_of_schedulers)
             flush_line("ready")
             await cluster.wait_stopped()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import Source, SourceFlags, open_cluster
@@ -26,7 +26,7 @@ A = TypeVar("A")
 _ASCII: Final = {"█": "#", "▓": "+", "░": ".", "│": "|", "∞": "inf", "…": "...", "·": ".", "½": "%", "↳": ">"}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Output", sort_key=3))
 @dataclass(frozen=True, slots=True)
 class ViewFlags:
     """How it is shown.
@@ -102,8 +102,10 @@ def show_what_is_read(
     needs: Collection[str] = (),
 ) -> None:
     """The same of what `read` reads. `needs`: kinds of which at least some objects must be readable."""
-    if flags.watch and source_flags is not None and source_flags.snapshot is not None:
-        raise UsageError("--watch: a snapshot file doesn't change; leave one of --watch and --snapshot out")
+    if flags.watch and source_flags is not None and source_flags.is_recorded:
+        raise UsageError(
+            "--watch: a snapshot file or a moment doesn't change; leave --watch out, or --snapshot and --at"
+        )
     source = read(source_flags)
     _check_readable(source, needs)
     say_what_is_unknown(source)

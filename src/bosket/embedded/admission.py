@@ -1,4 +1,4 @@
-"""What each simulated node has given away, and the refusal of what no longer fits.
+"""Kubelet admission of simulated nodes: what each node has allocated, and the refusal of pods that don't fit.
 
 A real kubelet checks once more what the scheduler decided, and fails a pod that its node has no room for. So does
 this one: a scheduler that overcommits a node is seen at once. The kubelet charges a pod when it admits it and

@@ -392,7 +392,7 @@ def _if_free(host: str, port: int) -> int:
         try:
             probe.bind((host, port))
         except OSError as error:
-            _log.warning("another port than before", extra={"port": port, "error": str(error)})
+            _log.warning("the former port is taken; using another one", extra={"port": port, "error": str(error)})
             return 0
     return port
 

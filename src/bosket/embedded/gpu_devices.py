@@ -1,4 +1,4 @@
-"""The GPUs of simulated nodes: which there are, who holds which, and what reservation pods say about theirs.
+"""The GPUs of simulated nodes: their UUIDs, the pods that hold them, and the reports of reservation pods.
 
 Stands for NVIDIA's device plugin, and for the program in reservation pods, on nodes where neither runs: in every
 embedded cluster, and beside simulated nodes (kwok's) of a real control plane. A device has the same UUID as long as

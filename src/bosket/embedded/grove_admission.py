@@ -1,4 +1,4 @@
-"""Grove's admission in the embedded cluster: the same rules as behind the webhooks, asked in process.
+"""Grove's admission in the embedded cluster: the rules of the webhooks, called in process.
 
 Objects are completed when a webhook that mutates would be asked, and judged when one that validates would be. Who may
 change what the operator made isn't asked here: in this process everybody is the same user.

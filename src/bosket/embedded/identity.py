@@ -1,6 +1,6 @@
-"""Who an embedded cluster is to those outside: its authority, its administrator's token, the port it is reached at.
+"""The identity of an embedded cluster: certificate authority, administrator's token, port.
 
-With a data directory it stays who it was, so that kubeconfigs and clients go on working after a restart.
+With a data directory the identity survives restarts, so that kubeconfigs stay valid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the operator does, for services that run in the process of an embedded cluster.
+"""The operator of an embedded cluster: runs services in this process instead of Deployments.
 
 The operator makes Deployments of a Config and of SchedulingShards. Here the same functions say what there should be,
 and each Deployment becomes a service of this process, with the options that `bosket run` would make of its

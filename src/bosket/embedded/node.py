@@ -1,4 +1,4 @@
-"""Simulated nodes: what they look like when they register.
+"""Simulated nodes as they register.
 
 `EmbeddedCluster` makes its nodes from a `NodeShape`; the node lifecycle completes a Node that a user creates with
 the annotation `bosket.dev/simulated: "true"`. Nothing here talks to a server.

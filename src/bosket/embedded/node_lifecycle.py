@@ -1,4 +1,4 @@
-"""What happens to nodes while the embedded cluster runs: they register, are cordoned, fail, come back, and go.
+"""The lifecycle of simulated nodes: registration, cordon, failure, recovery, deletion.
 
 In a real cluster several controllers share this. Here one reconciler, keyed by the node's name, does what people
 and schedulers rely on: a simulated Node that somebody creates gets a kubelet's status and a heartbeat, taints

@@ -1,4 +1,4 @@
-"""The statuses that a kubelet writes for a pod, each from the pod as it was; `pod_lifecycle` says which one and when.
+"""The statuses that a kubelet writes for a pod, each computed from the pod before; `pod_lifecycle` says when.
 
 Nothing here decides or talks to a server. Conditions of other writers (PodScheduled, DisruptionTarget) stay as they
 are.

@@ -1,4 +1,4 @@
-"""Simulated pods whose init container waits for others: which of them may go on.
+"""Simulated init containers that wait for other pods: which of them may finish.
 
 No programs run in simulated pods, so the kubelet asks here what Grove's init container would find out. Kept up change
 by change: a pod that becomes ready costs a look at those of its gang that wait.

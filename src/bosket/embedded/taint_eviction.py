@@ -1,4 +1,4 @@
-"""Pods leave a node whose NoExecute taints they don't tolerate: at once, or when their toleration has run out.
+"""Taint eviction: deletes pods that don't tolerate a NoExecute taint, at once or when their toleration expires.
 
 This is what empties a node after `kubectl taint nodes … :NoExecute`, and what lets the pods of a failed node be
 replaced elsewhere after a while. They are asked to go by a deletion, as a person would ask; on a node without a

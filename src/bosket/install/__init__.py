@@ -1,4 +1,4 @@
-"""Installing Bosket: who its services are, what they may do, and every object that an installation consists of.
+"""Installation: service accounts, roles, and all objects of an installation.
 
 Pure: renders objects and text, and talks to nobody. Below the services, so that the operator and the command line may
 import it.

@@ -50,7 +50,7 @@ def _namespace(name: Expression, labels: str) -> dict[str, Any]:
 
 
 def accounts() -> list[Tree]:
-    """Of those whom the operator doesn't deploy: itself, and what runs in reservation and scaling pods.
+    """Accounts of programs that the operator doesn't deploy: itself, reservation pods, scaling pods.
 
     Scaling pods have one of their namespace's name, as a Config has it by default.
     """
@@ -105,7 +105,7 @@ def _filled(tree: Any, account: Account) -> Any:
 
 
 def prometheus_roles() -> list[Tree]:
-    """That the Prometheus which the operator asks for may find whom to read; one that is elsewhere has its own."""
+    """Rights of the operator's Prometheus to discover its targets; an external Prometheus has its own."""
     name, group = "kai-prometheus", "rbac.authorization.k8s.io"
     metadata = {"name": name}
     verbs = ["get", "list", "watch"]

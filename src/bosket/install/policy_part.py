@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: what roles can't say about the accounts of services, and what nobody else may change.
+"""ValidatingAdmissionPolicies: restrictions of service accounts that roles can't express.
 
 A role allows a verb on a kind, everywhere or in a namespace. A policy adds which objects and which fields: the exporter
 of a node writes one annotation on pods of that node; the binder's ConfigMaps are those of shared GPUs. An API server

@@ -19,7 +19,7 @@ KEEP_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A server, how to trust it, and as whom to talk to it. Certificates are PEM text."""
+    """A server, its CA bundle, and the client's credentials. Certificates are PEM text."""
 
     server: str
     credentials: CredentialSource = field(default_factory=FixedCredential)

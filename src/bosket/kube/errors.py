@@ -45,13 +45,13 @@ class MissingKubeconfig(ConfigError):
 class TransportError(KubeError):
     """No answer arrived. `maybe_carried_out` is False only if the request certainly never left.
 
-    `why` is the cause in words, for messages that don't name the request.
+    `why` is the cause in words, and `server` the address, for messages that don't name the request.
     """
 
-    def __init__(self, message: str, *, maybe_carried_out: bool = True, why: str = "") -> None:
+    def __init__(self, message: str, *, maybe_carried_out: bool = True, why: str = "", server: str = "") -> None:
         super().__init__(message)
         self.maybe_carried_out = maybe_carried_out
-        self.why = why or message
+        self.why, self.server = why or message, server
 
 
 _ERROR_NUMBER = re.compile(r"\[Errno (-?\d+)\]")

@@ -88,7 +88,7 @@ class HttpTransport:
             head, body = await carrier.ask(self._outgoing(credential, request), total)
         # ValueError: of an address or a header that can't be one, as a kubeconfig may have it.
         except (TimeoutError, OSError, ValueError) as error:
-            raise _transport_error(request, error) from error
+            raise _transport_error(request, error, self._config.server) from error
         return Response(head.status, head.headers, body)
 
     async def _open_as(self, credential: Credential, request: Request) -> _HttpStream:
@@ -96,7 +96,7 @@ class HttpTransport:
             carrier = await self._carrier_for(credential)
             return _HttpStream(request, await carrier.open(self._outgoing(credential, request)))
         except (TimeoutError, OSError, ValueError) as error:
-            raise _transport_error(request, error) from error
+            raise _transport_error(request, error, self._config.server) from error
 
     def _outgoing(self, credential: Credential, request: Request) -> Outgoing:
         # Of names that differ in their case alone, the last one counts.
@@ -270,13 +270,13 @@ class _HttpStream:
         await self._answer.close()
 
 
-def _transport_error(request: Request, error: Exception) -> TransportError:
+def _transport_error(request: Request, error: Exception, server: str = "") -> TransportError:
     never_left = isinstance(error, NeverSent | ValueError)
     what = failure_in_words(error)
     if isinstance(error, TimeoutError):
         what = f"timed out ({what})"
     message = f"{request.method} {request.path}: no answer: {what}"
-    return TransportError(message, maybe_carried_out=not never_left, why=what)
+    return TransportError(message, maybe_carried_out=not never_left, why=what, server=server)
 
 
 def _tls_context(config: ClusterConfig, certificate: Certificate | None) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Which server to talk to and as whom: kubeconfig files, or a pod's service account.
+"""Server and credentials of a client: from kubeconfig files, or a pod's service account.
 
 `connect` is what programs call. `load` follows kubectl: an explicit file, else those that KUBECONFIG names, else
 `~/.kube/config`; of several files the first to define a name wins, and paths in a file are relative to it. Everything

@@ -106,6 +106,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         RELISTS.labels(self._name).inc()
+        # Before the request: a write that finishes while the list is under way may be missing in it.
         self._sink.begin_listing()
         page = await self._client.list(
             self._kind, self._namespace, labels=self._labels, fields=self._fields, transform=self._transform
@@ -140,6 +141,7 @@ class Reflector(Generic[T]):
                         await asyncio.sleep(0)
         finally:
             lasted = loop.time() - started
+            # A watch that lived for a while was healthy, even without a single event.
             if lasted >= SHORTEST_WATCH_SECONDS:
                 self._failures = 0
         self._short_watches = self._short_watches + 1 if lasted < SHORTEST_WATCH_SECONDS else 0
@@ -147,6 +149,7 @@ class Reflector(Generic[T]):
             await self._client.clock.sleep(SHORTEST_WATCH_SECONDS * random.uniform(1.0, 1.5))  # noqa: S311 - as above
 
     def _take(self, event: WatchEvent[T]) -> None:
+        # Advanced by every event and bookmark, so that a reconnect repeats nothing.
         if event.resource_version:
             self._version = event.resource_version
         self._failures = 0

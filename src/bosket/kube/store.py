@@ -140,6 +140,7 @@ class Store(Generic[T]):
         identity = identify(obj)
         version = _as_int(identity.resource_version)
         present = self._objects.get(identity.key)
+        # The watch has reached this version already, or an earlier own write is newer: the answer is old news.
         if version is None or version <= self._version or version <= (_version_of(present) or 0):
             return
         self._lay_over(identity.key, _OwnWrite(present, version, False, self._listing))
@@ -159,6 +160,8 @@ class Store(Generic[T]):
     def _lay_over(self, key: ObjectKey, write: _OwnWrite[T]) -> None:
         earlier = self._own.get(key)
         if earlier is not None:
+            # Several own writes may lie on one observed state; only the newest is shown, and the observed one comes
+            # back after it.
             write.observed = earlier.observed
         self._own[key] = write
 
@@ -204,6 +207,7 @@ class Store(Generic[T]):
             if not self._survives_list(write, listed.get(key)):
                 del self._own[key]
                 continue
+            # The list is older than this write: keep showing the write, and remember what the list had.
             write.observed = listed.pop(key, None)
             if key in self._objects:
                 listed[key] = self._objects[key]
@@ -213,6 +217,8 @@ class Store(Generic[T]):
             pending.update(dict.fromkeys(listed.keys() - pending.keys()) if pending else dict.fromkeys(listed))
             return
         for key in [key for key in self._objects if key not in listed]:
+            # `setdefault`: a change that is still pending keeps the object that handlers know, so that they see one
+            # change from there to now.
             pending.setdefault(key, self._set(key, None).old)
         for key, obj in listed.items():
             old, new = self._set(key, obj)
@@ -236,6 +242,8 @@ class Store(Generic[T]):
             self._notify(key, self._set(key, obj))
         else:
             write.observed = obj
+            # Only an event newer than the deleted version can be the deletion itself or a successor; older events
+            # describe what we deleted.
             if write.is_deletion and (version is None or version > write.version):
                 del self._own[key]
                 self._notify(key, self._set(key, obj))
@@ -248,6 +256,8 @@ class Store(Generic[T]):
             return
         self._version = max(self._version, version)
         for key, write in list(self._own.items()):
+            # Deletions wait for their own event (`observe`), because a bookmark doesn't show whether the object is
+            # gone.
             if not write.is_deletion and write.version <= version:
                 del self._own[key]
                 self._notify(key, self._set(key, write.observed))

@@ -125,7 +125,7 @@ def size_of(volume: PersistentVolume) -> int:
 
 
 def suits(volume: PersistentVolume, demand: Demand) -> bool:
-    """Whether the volume is what a claim asks for, whoever has it."""
+    """Whether the volume satisfies the claim, bound or not."""
     spec = volume.spec
     try:
         large_enough = size_of(volume) >= demand.size

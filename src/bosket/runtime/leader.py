@@ -169,7 +169,7 @@ class LeaderElector:
         try:
             return await self._hold()
         except (Conflict, AlreadyExists) as error:
-            _log.debug("another candidate was faster", extra={"lease": self.name, "error": str(error)})
+            _log.debug("another candidate took the lease", extra={"lease": self.name, "error": str(error)})
         except KubeError as error:
             _log.warning(
                 "lease not reached", extra={"lease": self.name, "identity": self.identity, "error": str(error)}
@@ -218,7 +218,7 @@ class LeaderElector:
                 released = self._record(acquired=now, renewed=now, transitions=spec.leaseTransitions or 0)
                 await self._write(lease, msgspec.structs.replace(released, holderIdentity="", leaseDurationSeconds=1))
         except (KubeError, TimeoutError) as error:
-            _log.warning("lease not given back, it will expire", extra={"lease": self.name, "error": str(error)})
+            _log.warning("lease not released; it will expire", extra={"lease": self.name, "error": str(error)})
 
     async def _write(self, lease: Lease, spec: LeaseSpec) -> None:
         """Merge patch with the resourceVersion that was read: a concurrent write makes the server refuse it."""

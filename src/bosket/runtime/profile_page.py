@@ -1,4 +1,4 @@
-"""Takes a profile for whoever asks on the same machine: `POST /profile`, answered when it is done.
+"""The local page `POST /profile`: takes a CPU profile and returns it.
 
 The body says for how long, how often to look and in which format; all of it may be left out. One at a time.
 """

@@ -41,6 +41,7 @@ def decide(
         for name in configuration.actions:
             with timer("action", name):
                 run_action(session, name)
+        # After all actions, so that gangs outside KAI's estimates can't take room that a KAI decision would use.
         if ALLOCATE in configuration.actions:
             allocate_what_is_left(session)
         with timer("close", ""):

@@ -6,16 +6,25 @@ They also answer in a process that waits for the lease, because its live state i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
+
+import msgspec
 
 from bosket.runtime.local_server import Answer, Page
 from bosket.runtime.service import Environment
+from bosket.scheduler.answers.job_table import JobReport, job_rows
+from bosket.scheduler.answers.queue_view import queue_report
+from bosket.scheduler.answers.turn_order import OrderReport, turn_order
 from bosket.scheduler.configuration.configuration import Configuration
-from bosket.scheduler.decide import make_plugins, open_session
+from bosket.scheduler.decide import decide, make_plugins, open_session
 from bosket.scheduler.framework.endpoint import Endpoint, Insight
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.verdict import VerdictMemory
 from bosket.scheduler.options import Options
+from bosket.scheduler.plugins.snapshot import Snapshot as SnapshotEndpoint
 from bosket.scheduler.recording.recorded import Recorded
 from bosket.scheduler.recording.writer import take
 from bosket.scheduler.state.cluster_state import ClusterState
@@ -44,9 +53,52 @@ def add_endpoints(
 
     insight = Insight(env.client, record, fresh_session)
     endpoints = [plugin for plugin in make_plugins(configuration) if isinstance(plugin, Endpoint)]
+    paths = {endpoint.path for endpoint in endpoints}
     for endpoint in endpoints:
         env.local_pages.add(endpoint.path, _page(env, endpoint, insight))
-    return frozenset(endpoint.path for endpoint in endpoints)
+    if SnapshotEndpoint.path in paths:  # whoever may have everything may have these, too
+
+        def fresh_snapshot() -> Snapshot:
+            now = env.clock.now()  # the state's own snapshot keeps its time while nothing changes
+            return replace(state.snapshot(now), now=now, memory=VerdictMemory())
+
+        for path, answer in _REPORTS.items():
+            env.local_pages.add(path, _report_page(env, fresh_snapshot, configuration, answer))
+            paths.add(path)
+    return frozenset(paths)
+
+
+def _queues(snapshot: Snapshot, configuration: Configuration) -> msgspec.Struct:
+    return queue_report(snapshot, configuration)
+
+
+def _jobs(snapshot: Snapshot, configuration: Configuration) -> msgspec.Struct:
+    return JobReport.of(job_rows(snapshot, decide(snapshot, configuration), snapshot.now))
+
+
+def _order(snapshot: Snapshot, configuration: Configuration) -> msgspec.Struct:
+    turns = turn_order(snapshot, configuration, decide(snapshot, configuration))
+    return OrderReport(turns, len(turns))
+
+
+Report = Callable[[Snapshot, Configuration], msgspec.Struct]
+#: What `bosket queues`, `jobs` and `order` print with --json, by path.
+_REPORTS: Final[dict[str, Report]] = {"/queues": _queues, "/jobs": _jobs, "/order": _order}
+
+
+def _report_page(
+    env: Environment, snapshot: Callable[[], Snapshot], configuration: Configuration, report: Report
+) -> Page:
+    one_at_a_time = asyncio.Lock()
+
+    async def page() -> Answer:
+        async with one_at_a_time:
+            if not env.informers.synced:
+                return _NOT_YET
+            found = await asyncio.to_thread(report, snapshot(), configuration)
+            return Answer(msgspec.json.encode(found) + b"\n")
+
+    return page
 
 
 def _page(env: Environment, endpoint: Endpoint, insight: Insight) -> Page:

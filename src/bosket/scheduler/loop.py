@@ -145,7 +145,7 @@ class Scheduler:
         self._recent.forget()
         self._decided = None
         self._feed.changed.set()
-        _log.info("another configuration is in force", extra={"actions": ", ".join(known.actions)})
+        _log.info("a new configuration is in force", extra={"actions": ", ".join(known.actions)})
 
     def _replace_usage(self, configuration: Configuration) -> None:
         if configuration.usage_db is not None:
@@ -235,9 +235,11 @@ class Scheduler:
         """Snapshot, decide, apply; returns the CPU seconds, and the failure if `decide` raised."""
         began = time.thread_time()
         current = await self._failures.look(now)
+        # The same snapshot object means that no object changed, so the decisions would be the same.
         if current is None or (current is self._decided and now < self._look_again_at):
             return 0.0, None
         self._decided, whole = current, replace(current, now=now)
+        # In a full cluster this makes a cycle's cost follow the new pods, not all pending ones.
         snapshot = self._recent.without(whole) if self._searches_beside else whole
         looking, deciding = time.thread_time() - began, 0.0
         self._metrics.snapshot_taken(looking)
@@ -288,7 +290,7 @@ class Scheduler:
             except KubeError:
                 raise
             except Exception:
-                _log.exception("what was remembered can't be taken over yet")
+                _log.exception("the stored memory can't be restored yet")
                 self._metrics.failed("snapshot")
                 return False
             self._restored = True
@@ -330,7 +332,7 @@ def _known(configuration: Configuration) -> Configuration:
     """The part of the configuration that this version has; a warning names the rest."""
     known, missing = known_part(configuration)
     if missing:
-        _log.warning("the configuration names what this version doesn't have, and is without: %s", ", ".join(missing))
+        _log.warning("the configuration names what this version doesn't have, and runs without: %s", ", ".join(missing))
     return known
 
 

@@ -154,6 +154,8 @@ class SearchLoop:
                 dropped += len(outdated)
                 break
             spent += checked.spent
+            # A checked finding may be outdated again by changes during the check: it goes round, at most `CHECKS`
+            # times.
             again = await self._carry_out(checked, tells=False)
             confirmed = {each.preemptor.key for each in checked.decisions.lasting_evictions if each.preemptor}
             dropped += sum(each.job not in confirmed for each in part)
@@ -175,6 +177,7 @@ class SearchLoop:
         configuration, snapshot = self._configuration(), replace(current, now=now)
 
         def watch(step: str, name: str) -> AbstractContextManager[None]:
+            # `decide` can't be interrupted from outside, but it enters this timer at every step.
             if abandoned.is_set():
                 raise Abandoned
             return self._metrics.watch(step, name)
@@ -240,6 +243,7 @@ class SearchLoop:
             newest = await self._failures.look(now)
             if newest is None:
                 return ()
+            # Under the lock: a cycle that places must not decide between the comparison and the application.
             parts = split(found.decisions, found.snapshot, newest)
             await self._applier.apply_findings(replace(newest, now=now), parts.current)
             if tells:

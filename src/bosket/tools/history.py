@@ -1,7 +1,7 @@
 """What happened to jobs: starts and evictions, made of events and of what pod groups remember, for `bosket events`.
 
 An API server keeps events for an hour or so. Of what is older there is the last start and the last eviction of each
-job, which its pod group remembers, without the cause.
+job, which its pod group remembers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Final, Literal
 import msgspec
 
 from bosket.api.core import Event, Pod
+from bosket.api.eviction_note import eviction_note
 from bosket.api.kai import PodGroup
 from bosket.api.keys import (
+    EVICTION_NOTE_ANNOTATION,
     EVICTOR_ACTION_ANNOTATION,
     EVICTOR_POD_GROUP_ANNOTATION,
     EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION,
@@ -62,8 +64,9 @@ def history(
     """Starts and evictions since then, the oldest first."""
     by_key = {group.key: group for group in groups}
     jobs = _Jobs(shown_names(groups), by_key, {pod.key: _group_of(pod) for pod in pods})
-    found = [*_of_events(events, jobs, since), *_remembered(groups, jobs, since)]
-    return tuple(sorted(_without_doubles(found), key=lambda each: (each.time, each.kind, each.namespace, each.job)))
+    told = _of_events(events, jobs, since)
+    found = _with_remembered(told, _remembered(groups, jobs, since))
+    return tuple(sorted(found, key=lambda each: (each.time, each.kind, each.namespace, each.job)))
 
 
 class _Jobs:
@@ -169,25 +172,51 @@ def _time(event: Event) -> float:
 
 def _remembered(groups: Iterable[PodGroup], jobs: _Jobs, since: float) -> list[Happening]:
     """The last start and the last eviction of each job."""
-    kinds: dict[Kind, str] = {"started": LAST_START_ANNOTATION, "evicted": LAST_EVICTION_ANNOTATION}
-    return [
-        Happening(time, kind, group.metadata.namespace, *jobs.of_group(group.key), pods=0)
-        for group in groups
-        for kind, annotation in kinds.items()
-        if (time := time_or_zero(group.metadata.annotations.get(annotation))) >= max(since, 1.0)
-    ]
+    found = []
+    for group in groups:
+        annotations, (job, queue) = group.metadata.annotations, jobs.of_group(group.key)
+        started = time_or_zero(annotations.get(LAST_START_ANNOTATION))
+        if started >= max(since, 1.0):
+            found.append(Happening(started, "started", group.metadata.namespace, job, queue, pods=0))
+        evicted = _remembered_eviction(group, jobs)
+        if evicted is not None and evicted.time >= max(since, 1.0):
+            found.append(evicted)
+    return found
 
 
-def _without_doubles(found: Sequence[Happening]) -> list[Happening]:
-    """Without what is remembered where events say more of the same."""
-    told = [each for each in found if each.pods]
+def _remembered_eviction(group: PodGroup, jobs: _Jobs) -> Happening | None:
+    """The last eviction; of what another scheduler evicted only the time is known."""
+    annotations, (job, queue) = group.metadata.annotations, jobs.of_group(group.key)
+    time = time_or_zero(annotations.get(LAST_EVICTION_ANNOTATION))
+    note = eviction_note(annotations.get(EVICTION_NOTE_ANNOTATION, ""))
+    if note is None:
+        return Happening(time, "evicted", group.metadata.namespace, job, queue, pods=0) if time else None
+    namespace, _, name = note.by.rpartition("/")
+    return Happening(
+        note.seconds or time,
+        "evicted",
+        group.metadata.namespace,
+        job,
+        queue,
+        pods=note.pods,
+        by=f"{namespace}/{jobs.of_group(ObjectKey(namespace, name))[0]}" if note.by else "",
+        action=note.action,
+        why=note.why,
+        lost_gpu_hours=note.lostGpuHours or None,
+    )
+
+
+def _with_remembered(told: Sequence[Happening], remembered: Iterable[Happening]) -> list[Happening]:
+    """All of them, without what is remembered of what events tell, which is more."""
     return [
-        each
-        for each in found
-        if each.pods
-        or not any(
-            (other.kind, other.namespace, other.job) == (each.kind, each.namespace, each.job)
-            and abs(other.time - each.time) <= 2 * _TOGETHER_SECONDS
-            for other in told
-        )
+        *told,
+        *(
+            each
+            for each in remembered
+            if not any(
+                (other.kind, other.namespace, other.job) == (each.kind, each.namespace, each.job)
+                and abs(other.time - each.time) <= 2 * _TOGETHER_SECONDS
+                for other in told
+            )
+        ),
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,18 +25,33 @@ from bosket.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from bosket.runtime.concurrent import for_each
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.configuration.file import parse_configuration
-from bosket.scheduler.configuration.settings import Settings
 from bosket.scheduler.io.memory_store import MEMORY, config_map_name
+from bosket.scheduler.options import Options as SchedulerOptions
 from bosket.scheduler.recording.object_lists import LISTS
 from bosket.scheduler.recording.recorded import Recorded
 from bosket.scheduler.recording.writer import parameters_of
-from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.state.own.memory import NO_MEMORY, Memory, UnreadableMemory, decode
 from bosket.services.operator.common import Common
 from bosket.services.operator.options import Options as OperatorOptions
 from bosket.services.operator.scheduler_file import render
 from bosket.services.operator.shard import lease_name
 
+#: Arguments of a scheduler on which its decisions depend.
+_DECISIVE_ARGUMENTS: Final = frozenset(
+    {
+        "allow-consolidating-reclaim",
+        "cpu-worker-node-label-key",
+        "default-staleness-grace-period",
+        "evict-by-deletion",
+        "full-hierarchy-fairness",
+        "gpu-worker-node-label-key",
+        "max-consolidation-preemptees",
+        "restrict-node-scheduling",
+        "schedule-csi-storage",
+        "stuck-in-releasing-threshold",
+        "use-scheduling-signatures",
+    }
+)
 #: Requests that are under way at a time.
 _AT_A_TIME: Final = 8
 #: Begins what is said of a kind of which only the objects of one namespace may be read.
@@ -59,13 +74,24 @@ class LiveCluster:
     #: the one namespace to which the reader's rights are limited; empty where the whole cluster was read
     namespace: str = ""
     unserved: frozenset[str] = frozenset()  #: kinds that the cluster doesn't know
+    problem: str = ""  #: what of the shard's settings can't be followed
+
+
+#: The options of a scheduler that is started with these arguments; None for its default ones. Raises ValueError.
+Interpreter = Callable[[Sequence[str]], object | None]
 
 
 async def read_cluster(
-    client: Client, *, namespace: str = "default", shard: str = "", now: float | None = None
+    client: Client,
+    *,
+    namespace: str = "default",
+    shard: str = "",
+    now: float | None = None,
+    interpret: Interpreter | None = None,
 ) -> LiveCluster:
     """Reads the cluster. `namespace`: the fallback for kinds that may not be listed cluster-wide; `shard`: the name of
-    a SchedulingShard where there are several. Raises KubeError when the server doesn't answer."""
+    a SchedulingShard where there are several; `interpret`: what understands the arguments that a shard gives its
+    scheduler. Raises KubeError when the server doesn't answer."""
     reader = _Reader(client, namespace)
     names = list(LISTS)
     kinds: list[type[KubeObject]] = [Config, *(LISTS[name].kind for name in names)]
@@ -73,10 +99,13 @@ async def read_cluster(
     configs, *lists = await for_each(kinds, reader.read, at_once=_AT_A_TIME)
     chosen = _chosen(shards, shard)
     common = Common(configs[0] if configs else Config(), OperatorOptions())
+    scheduler, problem = _scheduler_options(chosen, interpret)
     configuration = replace(
-        parse_configuration(render(chosen.spec, common), known_actions=ACTIONS), settings=Settings()
+        parse_configuration(render(chosen.spec, common), known_actions=ACTIONS),
+        settings=scheduler.configuration.settings,
     )
-    options = StateOptions(
+    options = replace(
+        scheduler.state(),
         scheduler_name=common.scheduler_name,
         node_pool_label=common.node_pool_label_key,
         node_pool=chosen.spec.partitionLabelValue,
@@ -92,7 +121,7 @@ async def read_cluster(
     if memory is not NO_MEMORY:
         recorded = _with_memory(recorded, memory)
     limited_to = namespace if reader.is_limited else ""
-    return LiveCluster(recorded, reader.unread, limited_to, frozenset(reader.unserved))
+    return LiveCluster(recorded, reader.unread, limited_to, frozenset(reader.unserved), problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +197,18 @@ def _chosen(shards: Sequence[SchedulingShard], name: str) -> SchedulingShard:
     if DEFAULT_SHARD in by_name:
         return by_name[DEFAULT_SHARD]
     raise LiveClusterError(f"there are several SchedulingShards, choose one with --shard: {', '.join(by_name)}")
+
+
+def _scheduler_options(shard: SchedulingShard, interpret: Interpreter | None) -> tuple[SchedulerOptions, str]:
+    """What the arguments of the shard mean for decisions; and why they can't be followed."""
+    given = [f"--{key}={value}" for key, value in sorted(shard.spec.args.items()) if key in _DECISIVE_ARGUMENTS]
+    if interpret is None or not given:
+        return SchedulerOptions(), ""
+    try:
+        options = interpret(given)
+    except ValueError as error:
+        return SchedulerOptions(), f"SchedulingShard {shard.metadata.name}: spec.args is not followed: {error}"
+    return options if isinstance(options, SchedulerOptions) else SchedulerOptions(), ""
 
 
 async def _memory(client: Client, lease: str) -> Memory:

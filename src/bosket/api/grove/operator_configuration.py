@@ -152,7 +152,7 @@ class SchedulerConfiguration(Wire):
 
     profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(name=DEFAULT_SCHEDULER),)
     defaultProfileName: str = DEFAULT_SCHEDULER
-    """Whom pods are for that name no scheduler."""
+    """The scheduler of pods that name none."""
 
     @property
     def names(self) -> tuple[str, ...]:

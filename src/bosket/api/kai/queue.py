@@ -117,16 +117,17 @@ class Queue(KubeObject):
     """A node of the tree of queues among which the cluster is divided."""
 
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        # What people look for comes first; the next four are KAI's.
+        # KAI's, in KAI's order.
+        Column("Priority", ".spec.priority"),
+        Column("Parent", ".spec.parentQueue"),
+        Column("Children", ".status.childQueues"),
+        Column("DisplayName", ".spec.displayName"),
+        # In GPUs, but for the last.
         Column("GPUs", ".status.gpus", "number"),
         Column("Fair-Share", ".status.fairShare.gpu", "number"),
         Column("Quota", ".spec.resources.gpu.quota", "number"),
         Column("Limit", ".spec.resources.gpu.limit", "number"),
         Column("Waiting", ".status.waitingJobs", "integer"),
-        Column("Priority", ".spec.priority"),
-        Column("Parent", ".spec.parentQueue"),
-        Column("Children", ".status.childQueues"),
-        Column("DisplayName", ".spec.displayName"),
         Column("Running", ".status.runningJobs", "integer", priority=1),
         Column("Weight", ".spec.resources.gpu.overQuotaWeight", "number", priority=1),
         Column("CPU", ".status.allocated.cpu", priority=1),

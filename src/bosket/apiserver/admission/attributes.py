@@ -1,4 +1,4 @@
-"""What somebody attempts, as those who are asked about it see it: webhooks, and policies.
+"""AdmissionAttributes: a write as webhooks and policies see it.
 
 Made by `AdmissionChain` from a write, or by those who delete, bind and evict; only where somebody is to be asked.
 """

@@ -1,4 +1,4 @@
-"""Nobody grants what they don't have: who writes a role or a binding must hold all that it grants.
+"""Escalation check: the author of a role or binding must hold all rights that it grants.
 
 Unless they may `escalate` the role, or `bind` the one that the binding names. Part of admission; the server's own
 writes are not asked about.

@@ -1,4 +1,4 @@
-"""The server's own admission: what depends on other objects than the one that is written.
+"""Built-in admission: checks and defaults that depend on other objects than the written one.
 
 A namespace must exist and not be going away; a pod gets its priority, its service account, what its RuntimeClass says
 and the usual tolerations.

@@ -1,4 +1,4 @@
-"""All who are asked about what is written: the server's own admission, policies, and webhooks.
+"""The admission chain: built-in admission, policies, and webhooks, in order.
 
 `Writer` asks for every write that isn't the server's own doing, and those who delete, bind and evict ask through
 `check_deletion` and `check_creation`. Where there are no webhooks and no policies, asking them costs a look at two

@@ -1,4 +1,4 @@
-"""Match conditions: expressions of which all must be true of a request for a webhook or a policy to be asked."""
+"""Match conditions: CEL expressions that must all be true for a webhook or policy to be called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that name a RuntimeClass get what it says: overhead, node selector, tolerations. In kube-apiserver's words.
+"""RuntimeClass admission: pods get the overhead, node selector and tolerations of their class.
 
 Called by the server's own admission when a pod is created. A class that isn't there, or that the pod contradicts,
 refuses the pod; so does an overhead that no class gives.

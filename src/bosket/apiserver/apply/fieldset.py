@@ -1,4 +1,4 @@
-"""Sets of places in an object.
+"""Sets of field paths in an object.
 
 A place is a tuple of steps as managedFields spells them: `f:spec`, `k:{"name":"a"}` for an element of a keyed list,
 `v:"x"` for one of a set. A set holds the leaves, and the elements of keyed lists beside what is in them. Who

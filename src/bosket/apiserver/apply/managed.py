@@ -1,4 +1,4 @@
-"""Who owns what of an object: managedFields read, changed and written back.
+"""Field owners of an object: managedFields, read and written.
 
 Ownership is kept from the first write whose author gives a name for it (`fieldManager`, as kubectl does): to keep count
 of every write of every controller would cost each of them a third more. All that is there before belongs to whoever

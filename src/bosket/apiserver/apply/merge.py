@@ -1,4 +1,4 @@
-"""An object after somebody applied something: what was said is put in, what is no longer said is taken out."""
+"""Server-side apply: merges the applied fields into an object, and removes fields that are no longer applied."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _AUTHENTICATION: Final = "authentication.k8s.io"
 
 
 def impersonated(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
-    """Whom `user` acts as: itself, or somebody else if the headers say so; raises a 403 where that isn't allowed."""
+    """The effective user: `user`, or the impersonated one of the headers; raises a 403 where that isn't allowed."""
     found = [(key.lower(), value) for key, value in headers if key[: len(_PREFIX)].lower() == _PREFIX]
     if not found:
         return user

@@ -1,4 +1,4 @@
-"""JSON web tokens with ES256: how they are written, signed and checked. The one module that knows their form."""
+"""JSON web tokens with ES256: encoded, signed and verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: signed, for an audience and a time, bound to objects with which they lose their worth.
+"""Tokens of service accounts: signed, for an audience and a time, bound to objects and invalid once these are deleted.
 
 `token_request` issues them, the authenticator and token reviews ask whose they are.
 """
@@ -16,7 +16,7 @@ from bosket.apiserver.store.entry import Entry
 from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
 
-#: Who issues the tokens, and for whom they are unless the client says.
+#: The issuer of tokens, and their default audience.
 ISSUER: Final = "https://kubernetes.default.svc"
 _CLAIM: Final = "kubernetes.io"
 _EXTRA: Final = "authentication.kubernetes.io/"

@@ -16,7 +16,7 @@ from bosket.apiserver.custom.columns import columns_of, selectable_fields
 from bosket.apiserver.custom.conversion import Conversion
 from bosket.apiserver.custom.definition_rules import set_defaults, validate_definition
 from bosket.apiserver.custom.naming import Names, accepted_names, is_established, settle_names
-from bosket.apiserver.custom.strategy import CustomStrategy
+from bosket.apiserver.custom.strategy import CustomStrategy, strategy_of
 from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.objects.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.status import gone
@@ -152,7 +152,7 @@ def kind_of(doc: Doc, store: Store, outdated: int) -> Kind:
     spec = doc["spec"]
     names = {**spec["names"], **accepted_names(doc)}
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
-    strategies = {version["name"]: CustomStrategy(version) for version in spec["versions"]}
+    strategies = {version["name"]: strategy_of(version) for version in spec["versions"]}
     conversion = Conversion(spec["group"], storage, strategies, outdated)
     versions = {
         version["name"]: _version(version, spec["group"], names["kind"], strategies[version["name"]], conversion)

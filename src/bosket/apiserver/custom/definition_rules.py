@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -32,6 +33,9 @@ _COLUMN_TYPES = "boolean,date,integer,number,string"
 _COLUMN_FORMATS = "byte,date,date-time,double,float,int32,int64,password"
 _MAX_SELECTABLE = 8
 _MAX_WARNING = 256
+#: Schemas in which nothing is wrong, by their digest and whether the status is a subresource; the oldest first.
+_FAULTLESS: dict[tuple[bytes, bool], None] = {}
+_MOST_FAULTLESS = 256
 _APPROVAL = "api-approved.kubernetes.io"
 #: Of a schema whose status is a part of its own, only these keywords may stand at the root.
 _ROOT_KEYWORDS = frozenset(
@@ -190,7 +194,7 @@ def _version_errors(version: dict[str, Any], path: str) -> Iterator[FieldError]:
     if schema is None:
         yield required(f"{path}.schema.openAPIV3Schema")
     else:
-        yield from schema_errors(schema, f"{path}.schema.openAPIV3Schema", has_status=has_status)
+        yield from _schema_errors(schema, f"{path}.schema.openAPIV3Schema", has_status=has_status)
     yield from _scale_errors((version.get("subresources") or {}).get("scale"), f"{path}.subresources")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         yield from _column_errors(column, f"{path}.additionalPrinterColumns[{index}]")
@@ -285,6 +289,23 @@ def _selectable_errors(fields: list[dict[str, Any]], schema: Schema, path: str) 
         seen.add(text)
     if len(seen) > _MAX_SELECTABLE:
         yield too_many(path, len(seen), _MAX_SELECTABLE)
+
+
+def _schema_errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
+    """The errors of a schema; a schema that was found to have none is not looked at again.
+
+    To check a large schema takes several milliseconds, and most definitions that arrive have a schema that was there
+    before: installers apply their definitions again and again, and a process may start many clusters.
+    """
+    key = hashlib.sha256(msgspec.json.encode(schema)).digest(), has_status
+    if key in _FAULTLESS:
+        return []
+    errors = schema_errors(schema, path, has_status=has_status)
+    if not errors:
+        _FAULTLESS[key] = None
+        while len(_FAULTLESS) > _MOST_FAULTLESS:
+            _FAULTLESS.pop(next(iter(_FAULTLESS)), None)
+    return errors
 
 
 def schema_errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""What is wrong with single keywords of a schema, wherever they stand. Called for definitions on their way in."""
+"""Errors of single schema keywords. Called when a definition is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names a definition gets: no two kinds of a group share one.
+"""Names of definitions: no two kinds of a group share one.
 
 `Definitions` asks when a definition is written, and `NamingController` again when a name may have become free.
 """

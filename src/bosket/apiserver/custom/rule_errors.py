@@ -1,4 +1,4 @@
-"""What is wrong with the CEL rules of a schema, as far as it shows before an object is there."""
+"""Errors of a schema's CEL rules that show without an object."""
 
 from __future__ import annotations
 

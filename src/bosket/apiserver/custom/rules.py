@@ -1,4 +1,4 @@
-"""CEL rules of a schema (`x-kubernetes-validations`): where they hold, what they see, how a violation is answered.
+"""CEL rules of a schema (`x-kubernetes-validations`): scope, variables, and error messages.
 
 A rule sees its own place as `self`; one that speaks of `oldSelf` holds for changes only, where the old value of the
 same path can be found: through objects, maps and keyed lists, not through atomic lists.

@@ -1,4 +1,4 @@
-"""What a CEL expression speaks of, read from its text: names, and fields of `self`. No evaluation, and no types.
+"""The names and fields of `self` in a CEL expression, read from its text, without evaluation or types.
 
 Used to refuse rules that could never hold when a definition is written, instead of when the first object is.
 """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from bosket.api.field_error import FieldError, duplicate
 from bosket.api.name_rules import subdomain_error
@@ -124,3 +127,23 @@ def _without_metadata(schema: dict[str, Any]) -> dict[str, Any]:
     if restrictions:
         properties["metadata"] = {"type": "object", "properties": restrictions}
     return properties
+
+
+def strategy_of(version: dict[str, Any]) -> CustomStrategy:
+    """The strategy of a version; versions that read alike share one, and with it what was compiled for it.
+
+    A strategy knows nothing of the server that it is used by. To compile the schema of a large kind takes tens of
+    milliseconds, which a change of a definition's names, and each further cluster of a process, would pay again.
+    """
+    key = hashlib.sha256(msgspec.json.encode(version)).digest()
+    found = _STRATEGIES.get(key)
+    if found is None:
+        found = _STRATEGIES[key] = CustomStrategy(version)
+        while len(_STRATEGIES) > _MOST_STRATEGIES:
+            _STRATEGIES.pop(next(iter(_STRATEGIES)), None)
+    return found
+
+
+#: By the digest of the version; the oldest first.
+_STRATEGIES: dict[bytes, CustomStrategy] = {}
+_MOST_STRATEGIES = 128

@@ -1,4 +1,4 @@
-"""Which schemas a definition may have: Kubernetes' rules for structural schemas.
+"""Kubernetes' rules for structural schemas.
 
 A structural schema says of every place what it is: a type, or that anything goes. What stands inside `allOf`, `anyOf`,
 `oneOf` and `not` may only narrow down the values of places that are described outside. That is what makes pruning and

@@ -1,4 +1,4 @@
-"""Binding: the scheduler's word that a pod goes to a node. A pod is bound once, by whoever comes first."""
+"""The binding subresource: assigns a node to a pod, once."""
 
 from __future__ import annotations
 

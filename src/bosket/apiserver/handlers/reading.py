@@ -1,8 +1,8 @@
-"""The way out: one object, a list in consistent pages, a watch.
+"""Reading: one object, a list in consistent pages, a watch.
 
 Lists and watches hand out the bytes that the store keeps. A list of a past version is worked out from the history, and
-so are the pages that continue one: nothing is kept for clients that may never come back. Who comes too late is told
-410, with a token to go on inconsistently.
+so are the pages that continue one: nothing is kept for clients that may never come back. A client that comes too late
+gets 410, with a token to go on inconsistently.
 """
 
 from __future__ import annotations

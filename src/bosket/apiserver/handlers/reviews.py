@@ -1,4 +1,4 @@
-"""Reviews: questions that look like objects. They are answered and forgotten.
+"""Reviews: requests in the form of objects, which are answered and not stored.
 
 Who is asking, whose token is this, may this user do that, what may I do: all are answered by the same authenticator and
 authorizer that requests pass.

@@ -1,4 +1,4 @@
-"""Emptying what is going away: namespaces of everything in them, definitions of their objects."""
+"""Deletes the contents of terminating namespaces, and the objects of deleted definitions."""
 
 from __future__ import annotations
 

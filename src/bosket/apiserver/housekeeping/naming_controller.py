@@ -1,4 +1,4 @@
-"""Names that were refused, given when they become free."""
+"""Gives refused definition names to a definition when they become free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may do to a connection before there is a request: how long it may take, and how many there may be.
+"""Limits on connections before a request: duration and number.
 
 `listener` serves with these instead of aiohttp's own connections, which wait for ever for the first request and answer
 what is no HTTP with a page for people.

@@ -1,4 +1,4 @@
-"""Built-in kinds: those of Kubernetes itself, each with a Struct for its types and a `Behaviour` for its ways.
+"""Built-in kinds: Kubernetes' own, each with a Struct for its types and a `Behaviour` for defaults and rules.
 
 What is peculiar to a kind stands in `kinds/`, a module for each family; here is what they have in common.
 """

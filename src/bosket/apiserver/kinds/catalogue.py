@@ -1,4 +1,4 @@
-"""The built-in kinds: those of the table of Structs that belong to Kubernetes itself, with their ways and columns."""
+"""The table of built-in kinds, with their behaviour and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows which lists are sets of named things.
+"""Strategic merge patch: a merge patch that merges lists by keys.
 
 Maps are merged and null removes, as in a merge patch. A list of the table below is merged by element, identified
 by its key; all other lists are replaced. Keys that begin with `$` are directives, not data:

@@ -1,4 +1,4 @@
-"""Looking at a database before it is used: what in it is as it was written, and what was lost.
+"""Checks a database before it is used: which rows are intact, and which were lost.
 
 A file loses what was written when bits of it flip, when its end is cut off, or when the write-ahead log beside it is
 damaged: SQLite then goes back to the last write before the damage, and says nothing. So each row has a checksum, and

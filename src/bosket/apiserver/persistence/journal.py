@@ -1,4 +1,4 @@
-"""The way to disk: writes are collected while a commit is under way, and make up the next one together.
+"""Group commit: writes that arrive during a commit are written by the next one together.
 
 The store tells the journal of each write as it happens (`record`). A thread of its own keeps them in groups, so that
 many writes share one wait for the disk. Nobody outside hears of a write before it is kept: answers and watch events

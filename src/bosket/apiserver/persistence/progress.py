@@ -1,4 +1,4 @@
-"""How far a database has got, remembered beside it: so that a database that lost its last writes is noticed.
+"""The last committed version, stored beside the database: reveals a database that lost its last writes.
 
 Written after each commit and never waited for: after a power cut it may be behind the database, and is never ahead of
 it. There are two places, written in turns, so that a write that was cut off leaves the one before.

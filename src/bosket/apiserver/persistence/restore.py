@@ -1,4 +1,4 @@
-"""Filling a store from what was kept, when a server starts: objects, history, and everybody who has to know of them.
+"""Restores a store from disk when a server starts: objects, history, and the server's indexes.
 
 Called once, after all parts of the server listen to the store and before the first request.
 """

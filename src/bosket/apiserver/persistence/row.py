@@ -1,4 +1,4 @@
-"""One row of the database, and the checksum by which a row that isn't as it was written is noticed."""
+"""One row of the database, with a checksum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May this user do that? Answers are remembered until a role or a binding changes, so that asking costs a look-up.
+"""Authorizer: whether a user may do something. Answers are cached until a role or a binding changes.
 
 What is remembered of a question leaves the object's name out: it is "yes", or the names for which it is.
 """

@@ -1,4 +1,4 @@
-"""A budget of bytes for large writes that are under way, so that they can't take all memory together.
+"""ByteBudget: limits the memory of concurrent large writes.
 
 The documents that a write is worked out with take about 25 times the memory of their JSON: some 70 MiB for a body of
 3 MB. `ApiServer` holds a part of the budget from before a body is decoded until the answer is made, and refuses what is

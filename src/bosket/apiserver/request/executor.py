@@ -1,4 +1,4 @@
-"""Work on large objects, beside the event loop: in a thread, so that other requests get their turn meanwhile.
+"""Work on large objects in threads, so that the event loop serves other requests meanwhile.
 
 What is asked about a small object is done between two turns of the loop, and nobody waits for it. A large one (a body
 may have 3 MiB), or a list of many, takes seconds in Python: it is decoded, checked, merged and compared in a thread,

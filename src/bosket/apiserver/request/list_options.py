@@ -1,4 +1,4 @@
-"""What a list or a watch asks for beside its selectors, and kube-apiserver's rules for what goes together.
+"""Options of lists and watches, with kube-apiserver's rules about combinations.
 
 `handlers.reading` reads them from the query of a request; all broken rules are reported at once.
 """

@@ -1,4 +1,4 @@
-"""A request, parsed once: who authorizes it and who carries it out go by the same record.
+"""RequestInfo: a request, parsed once, for both authorization and execution.
 
 `parse_request` reads method, path and query into a `RequestInfo`. The authorizer judges its `attributes`;
 `resource_request.resolve` looks up the kind and makes the `ResourceRequest` around the very same attributes. Handlers

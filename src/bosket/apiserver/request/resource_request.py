@@ -1,4 +1,4 @@
-"""A request, understood: who asks what of which object.
+"""ResourceRequest: a request about a resource, resolved to kind, object and user.
 
 `resolve` finds the kind that a parsed request (`request_info`) is about. Verb, namespace, name and subresource of a
 `ResourceRequest` are those of the attributes that the authorizer judged: there is no second reading of the request.

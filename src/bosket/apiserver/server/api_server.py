@@ -1,4 +1,4 @@
-"""The API server: puts the parts together and answers requests, whoever carries them.
+"""ApiServer: assembles the parts and answers requests, over any transport.
 
 `handle` takes a request and a user and gives an answer: a `Response`, or a `Watcher` for a watch. The in-process
 transport (`in_process`) and the network listener (`bosket.apiserver.http`) call `handle` and nothing else. It never

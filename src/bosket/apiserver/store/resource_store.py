@@ -39,7 +39,7 @@ class Event:
         self._lines: dict[EventType, bytes] = {}
 
     def line(self, kind: EventType) -> bytes:
-        """The event on the wire, for watchers to whom it is one of type `kind`; made once for all of them."""
+        """The event on the wire, for watchers that see it as type `kind`; encoded once for all of them."""
         line = self._lines.get(kind)
         if line is None:
             line = watch_line(kind, self.shown(kind).encoded)

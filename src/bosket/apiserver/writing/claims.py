@@ -1,4 +1,4 @@
-"""Turns at an object: whoever worked out a change in vain goes before those who come later.
+"""Claims of objects: a write that lost a race goes before later writes.
 
 A change that names no version is worked out anew when the object changed while webhooks were asked about it, as
 kube-apiserver does until the request's time is over. An object that others write all the time (a controller its status)

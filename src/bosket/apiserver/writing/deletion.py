@@ -1,4 +1,4 @@
-"""Deleting: an object goes at once, or is marked and waits for its grace period and its finalizers.
+"""Deletion: at once, or by deletionTimestamp with grace period and finalizers.
 
 A second DELETE may shorten the grace, and the last finalizer to go takes the object with it (`Writer` sees to that).
 Dependents are the garbage collector's business; here they only leave a finalizer behind.

@@ -1,4 +1,4 @@
-"""The way in: every creation and every change, whoever asks for it, passes through `Writer`.
+"""Writer: every creation and every change passes through it.
 
     decoded object → types → defaults → admission → what clients have no say in is undone → rules → validation → stored
 

@@ -1,6 +1,6 @@
 """What may come next on a command line: commands, options, their values, and names of things in the cluster.
 
-Shells ask `bosket __complete WORD…`, the last word being the one that is typed (`shell_script`); kubectl asks
+Shells ask `bosket __complete WORD…`, the last word being the one that is typed (`command`); kubectl asks
 `kubectl_complete-bosket WORD…`. The answer is in the form that kubectl's plugins use: a candidate in each line, with
 what it means after a tab, and in the last line `:4`, or `:0` where names of files may come as well.
 """

@@ -156,8 +156,8 @@ def _screen(observation: Observation, seconds: float) -> Group:
 
 
 def _why(record: GangRecord) -> str:
-    """The end of what the scheduler says, on one line; there is room for little more."""
-    return " ".join(record.why.rpartition("due to: ")[2].split()) if record.state == "waiting" else ""
+    """The scheduler's sentence; there is room for little more."""
+    return record.why.partition("\n")[0] if record.state == "waiting" else ""
 
 
 def _bar(used: int, total: int) -> str:

@@ -1,4 +1,4 @@
-"""The controllers of Kubernetes that people rely on, for the embedded cluster, where no kube-controller-manager runs.
+"""The common controllers of Kubernetes, for embedded clusters without a kube-controller-manager.
 
 Each module has one controller, or the pure decisions of one (`job_plan`, `deployment_scale`, `stateful_plan`).
 Namespaces are emptied, orphans collected and disruption budgets counted by the API server itself

@@ -1,4 +1,4 @@
-"""Orphans are taken in by who selects them: replica sets here, by deployments; pods in `pod_control`.
+"""Adoption of orphans by the controller that selects them: replica sets here, pods in `pod_control`.
 
 Who might be concerned by a pod, because it controls it or could take it in, is said here, too.
 """

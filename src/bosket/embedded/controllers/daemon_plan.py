@@ -1,4 +1,4 @@
-"""What a DaemonSet needs next, decided without I/O: on which nodes to make a pod, which pods to delete.
+"""The next step of a DaemonSet, computed without I/O: nodes that get a pod, pods to delete.
 
 Every node that the template's node selector and affinity match, and whose taints it tolerates, has one pod; a taint
 that came later keeps new pods off and leaves those that run to the taint's own effect. An update deletes outdated pods

@@ -1,4 +1,4 @@
-"""What a Deployment's status says, so that `kubectl rollout status` and `kubectl wait` can tell how a rollout goes."""
+"""The status of a Deployment, on which `kubectl rollout status` and `kubectl wait` rely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ephemeral volume controller: makes the claims of pods that bring a template for them. They go with their pod."""
+"""The ephemeral volume controller: creates the claims of pods with a claim template; they are deleted with the pod."""
 
 from __future__ import annotations
 

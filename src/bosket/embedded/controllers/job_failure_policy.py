@@ -1,4 +1,4 @@
-"""What a Job's `podFailurePolicy` says to a pod that has failed: the first rule that matches decides."""
+"""A Job's `podFailurePolicy` applied to a failed pod: the first matching rule decides."""
 
 from __future__ import annotations
 

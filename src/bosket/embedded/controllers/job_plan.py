@@ -1,4 +1,4 @@
-"""What a Job needs next, decided without I/O: pods to create, pods to delete, and what its status says.
+"""The next step of a Job, computed without I/O: pods to create and delete, and the status.
 
 The controller asks `plan` whenever something changed and carries out what it says. A job without completions is a
 work queue: it is done when one pod has succeeded and none is left. Everything in a Job's spec is honoured but success

@@ -1,4 +1,4 @@
-"""Pods that wait to be counted for a Job that is gone, or that let them go: nobody will, so they needn't wait.
+"""Removes the Job finalizer from pods whose Job is gone or released them: nobody will count them.
 
 Without this, pods of a deleted Job would stay for ever: the garbage collector deletes them, and the finalizer of
 `job_tracking` would hold them. Pods of a Job that is finished or being deleted are the Job controller's.

@@ -1,6 +1,6 @@
-"""What a Job's pods amount to: how many run, have succeeded, have failed, and since when.
+"""The pods of a Job, summarized: how many run, succeeded and failed, and when.
 
-Whose end has been counted is in the job's status and in the pods' finalizers (`job_tracking`), so that it can be told
+Whose end has been counted is in the job's status and in the pods' finalizers (`job_tracking`), so that it is known
 at any time, also by a controller that has just started. Only the pauses between attempts rest on what it remembers
 (`Memory`), as in Kubernetes.
 """
@@ -198,7 +198,7 @@ def _known_failures(pod: Pod) -> int:
 def _count_indexes(
     job: Job, result: JobSummary, pods: Iterable[Pod], succeeded: list[Pod], failed: list[tuple[Pod, Verdict]]
 ) -> None:
-    """Which indexes are done, and which have failed too often; whom to keep until a successor is there."""
+    """Which indexes are done, which have failed too often, and which pods to keep until a successor exists."""
     if not is_indexed(job):
         return
     completions = job.spec.completions or 0

@@ -1,4 +1,4 @@
-"""The finalizer that keeps a Job's pods from being gone before they are counted, and who has been counted.
+"""The finalizer that keeps a Job's pods until they are counted, and which pods were counted.
 
 A pod that has ended is counted in three writes, as Kubernetes does it: its uid goes into the job's
 `uncountedTerminatedPods`, the pod loses the finalizer, the uid leaves the list and a counter grows. A controller that

@@ -1,4 +1,4 @@
-"""Pods that were deleted before they had a node, and that a finalizer keeps: they have failed.
+"""Marks pods as failed that were deleted without a node and are kept by a finalizer.
 
 No kubelet will ever say so, and who holds the finalizer (a Job that counts its pods) may wait for it. In Kubernetes
 this is a part of the pod garbage collector; pods of lost nodes are the business of `bosket.embedded.node_lifecycle`.

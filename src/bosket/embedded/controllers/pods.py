@@ -1,4 +1,4 @@
-"""What the workload controllers need to know about pods: whether they count, whether they serve, which goes first.
+"""Pod predicates of the workload controllers: active, ready, and the order of deletion.
 
 Pure functions on pods, by the rules of Kubernetes' own controllers.
 """

@@ -115,7 +115,7 @@ def member(pod: Pod, root: Root) -> Pod:
     return replace(pod, metadata=replace(meta, labels=labels, annotations=annotations))
 
 
-def stranger(pod: Pod) -> Pod:
+def unmanaged(pod: Pod) -> Pod:
     """The pod as the scheduler sees it while it belongs to no gang: it waits."""
     annotations = {key: value for key, value in pod.metadata.annotations.items() if key != POD_GROUP_ANNOTATION}
     return replace(pod, metadata=replace(pod.metadata, annotations=annotations))

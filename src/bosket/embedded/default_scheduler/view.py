@@ -194,7 +194,7 @@ class View:
             self._members[root][pod.key] = pod
             if known is None or _what_counts(known) != _what_counts(pod):
                 self._render(root)
-        self.pods.show(pod.key, gangs.member(pod, root) if root is not None else gangs.stranger(pod))
+        self.pods.show(pod.key, gangs.member(pod, root) if root is not None else gangs.unmanaged(pod))
 
     def _leave(self, pod: ObjectKey, root: Root | None) -> None:
         if root is None:

@@ -1,4 +1,4 @@
-"""Who may change what the operator made for a PodCliqueSet: the operator, and those whom an administrator exempts.
+"""Authorization of changes to a set's children: only the operator, and accounts that an administrator exempts.
 
 Pods may be deleted by anybody who may delete pods, and a set may give up its protection by an annotation. What a label
 says is read from the object as it was: who takes the label away is still asked.

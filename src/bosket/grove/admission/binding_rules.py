@@ -1,4 +1,4 @@
-"""ClusterTopologyBindings: a word means one label, a label has one word, and only schedulers that can are bound."""
+"""Rules of ClusterTopologyBindings: domains and labels map one to one, and only supported schedulers are bound."""
 
 from __future__ import annotations
 

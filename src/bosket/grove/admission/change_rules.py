@@ -1,4 +1,4 @@
-"""What of a PodCliqueSet stays as it was created: who takes part, in which order, and what their gangs rest on."""
+"""The immutable fields of a PodCliqueSet: cliques, their order, and what their gangs depend on."""
 
 from __future__ import annotations
 

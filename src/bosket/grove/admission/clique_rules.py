@@ -1,4 +1,4 @@
-"""What the cliques of a PodCliqueSet must be, each by itself and all together."""
+"""Rules of a PodCliqueSet's cliques, each by itself and all together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a PodCliqueSet is completed with before it is checked.
+"""Defaults of a PodCliqueSet, set before validation.
 
 Works on the document, not on a Struct: what this program doesn't know of a pod's spec stays as it is. What the
 definition of the kind fills in (cliqueStartupType, replicas and minAvailable of groups) is there already.

@@ -1,4 +1,4 @@
-"""What the scaling groups of a PodCliqueSet must be."""
+"""Rules of a PodCliqueSet's scaling groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules may ask of the cluster beside the object that they judge.
+"""What the rules may look up in the cluster beside the reviewed object.
 
 The webhook service answers from its informers, the embedded cluster from its store. Answers may be a moment old.
 """

@@ -1,4 +1,4 @@
-"""The annotation that puts pods into a group of multi-node NVLink: what it may say, and that it stays."""
+"""Rules of the multi-node NVLink annotation: valid values, and immutability."""
 
 from __future__ import annotations
 

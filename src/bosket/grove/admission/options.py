@@ -1,4 +1,4 @@
-"""What an administrator can say about Grove's admission, beside the operator's configuration."""
+"""Options of Grove's admission, beside the operator's configuration."""
 
 from __future__ import annotations
 

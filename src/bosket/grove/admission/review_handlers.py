@@ -1,4 +1,4 @@
-"""What each webhook says: from the request of a review to a verdict, by the pure rules of this package."""
+"""Review handlers: from an admission review to a verdict, by the pure rules of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scheduler a PodCliqueSet is for, and what that scheduler asks of it.
+"""Rules about a PodCliqueSet's scheduler, and the scheduler's own requirements.
 
 All cliques have one scheduler, which an administrator has enabled. Where a scheduler can't do what a set wants, it is
 said here, before anything is stored.

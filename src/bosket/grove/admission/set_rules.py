@@ -1,4 +1,4 @@
-"""PodCliqueSets: all rules together, in the order in which Grove tells of them."""
+"""All rules of PodCliqueSets, in the order of Grove's error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource claims that pods share: templates, and who shares what, at each level of a PodCliqueSet."""
+"""Rules of shared resource claims: templates, and sharers at each level of a PodCliqueSet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who starts after whom, where a PodCliqueSet says so itself: nobody after somebody unknown, nobody after himself."""
+"""Rules of explicit start orders: no unknown cliques, no cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topology constraints of a PodCliqueSet that is changed: they stay, but for two repairs of what is old.
+"""Topology constraints in an update of a PodCliqueSet: immutable, except for two migrations of old fields.
 
 What was said in the deprecated packDomain may be said in pack.required instead; and a set from before topologies had
 names may be given its topology's.

@@ -1,4 +1,4 @@
-"""Where a PodCliqueSet may constrain topology, and what it says there."""
+"""The fields of a PodCliqueSet with topology constraints, and their values."""
 
 from __future__ import annotations
 

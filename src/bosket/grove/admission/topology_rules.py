@@ -1,4 +1,4 @@
-"""Topology constraints of a new PodCliqueSet: words that one binding explains, and no part wider than its whole."""
+"""Topology constraints of a new PodCliqueSet: domains of one binding, and no part wider than its whole."""
 
 from __future__ import annotations
 

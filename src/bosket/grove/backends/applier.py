@@ -1,7 +1,7 @@
-"""Brings the scheduler's objects of one gang to what a backend rendered: makes, changes, adopts, removes.
+"""Applier: makes the scheduler's objects of a gang equal to a rendering: creates, updates, adopts, deletes.
 
-Level-triggered: it looks at what there is and writes what differs, nothing where nothing does. Objects go by the gang's
-UID; a stranger of the wanted name is adopted only if nobody controls it.
+Level-triggered: it compares with what exists and writes only differences. Objects belong to a gang by its UID; a
+foreign object with a wanted name is adopted only if it has no controller.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Applier:
         wanted: tuple[KubeObject, ...],
         owned: tuple[KubeObject, ...],
     ) -> int:
-        """How many writes it took. Raises `Conflict` where the cache was behind, `Refused` where a name is taken."""
+        """Returns the number of writes. Raises `Conflict` where the cache was behind, `Refused` where a name is
+        taken."""
         found = {(type(each), each.metadata.name): each for each in owned}
         writes = 0
         for each in wanted:
@@ -44,14 +45,14 @@ class Applier:
             if present is None:
                 self._observe(await self._make(gang, each))
                 writes += 1
-            elif not present.metadata.deletionTimestamp:  # when it is gone, we come again
+            elif not present.metadata.deletionTimestamp:  # its deletion event enqueues the gang again
                 writes += await self._change(backend, present, each)
         return writes + await self.remove(tuple(found.values()))
 
     async def remove(self, objects: tuple[KubeObject, ...]) -> int:
-        """How many objects were asked to go."""
+        """Deletes these objects; returns how many deletions were requested."""
         count = 0
-        for each in reversed(objects):  # what was made last refers to what was made first
+        for each in reversed(objects):  # in reverse order: later objects refer to earlier ones
             if each.metadata.deletionTimestamp:
                 continue
             try:
@@ -74,7 +75,7 @@ class Applier:
             taken = f"{resource_of(kind).group_resource} {key}"
             raise Refused(f"{taken} exists and is controlled by {controller.kind} {controller.name}", "NameTaken")
         if controller is not None:
-            return present  # ours, which the cache hadn't shown yet
+            return present  # created by us; the cache hadn't shown it yet
         references = (*present.metadata.ownerReferences, controller_reference(gang))
         metadata = msgspec.structs.replace(present.metadata, ownerReferences=references)
         return await self._client.modify(present, msgspec.structs.replace(present, metadata=metadata))

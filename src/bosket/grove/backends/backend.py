@@ -1,8 +1,8 @@
-"""What a scheduler backend is: a way to tell one scheduler about PodGangs, in objects that it understands.
+"""SchedulerBackend: translates PodGangs into the objects of one scheduler.
 
-A backend does no I/O. It renders a PodGang into the objects that should exist (`sync`), into what the gang's pods carry
-from their creation on (`pod_additions`), and reads what the scheduler made of it (`verdict`). `service` keeps the
-cluster as it says, for all backends alike. To write one, subclass `SchedulerBackend`: see docs/grove-backends.md.
+A backend does no I/O. It renders a PodGang as the objects that should exist (`sync`), as additions to the gang's pods
+(`pod_additions`), and reads the scheduler's result (`verdict`). `service` writes and watches, for all backends alike.
+To write a backend, subclass `SchedulerBackend`: see docs/grove-backends.md.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a backend may know of the cluster beside the gang."""
+    """What a backend may read of the cluster beside the gang."""
 
-    #: (apiVersion, kind) of all that the API server serves.
+    #: (apiVersion, kind) of every kind that the API server serves
     served: frozenset[tuple[str, str]] = frozenset()
     #: The set that controls the gang, if one does.
     owner: PodCliqueSet | None = None
@@ -46,7 +46,7 @@ class Surroundings:
     owned: tuple[KubeObject, ...] = ()
     #: The gang's pods, in no particular order.
     pods: tuple[Pod, ...] = ()
-    #: Pods of the gang whose place this one should take.
+    #: pods of the former gang whose nodes this gang should reuse
     former: tuple[Pod, ...] = ()
     #: All objects of the kinds that the backend `reads`.
     related: tuple[KubeObject, ...] = ()
@@ -63,7 +63,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What should exist for a gang, in the order in which it is made."""
+    """The objects that should exist for a gang, in the order of creation."""
 
     objects: tuple[KubeObject, ...] = ()
     #: Sentences about parts of the gang that the scheduler's objects can't express.
@@ -72,14 +72,14 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the scheduler says about a gang, as far as pods don't show it."""
+    """What the scheduler reports about a gang, beyond what its pods show."""
 
-    #: Why it isn't scheduled.
+    #: why the gang isn't scheduled
     reason: str = ""
     message: str = ""
-    #: Why it is not what it should be though it runs; empty if it is.
+    #: why the running gang isn't as it should be; "" if it is
     unhealthy: str = ""
-    #: Why it is about to lose its place; empty if it isn't.
+    #: why the gang is about to be evicted; "" if it isn't
     disruption: str = ""
 
 
@@ -90,38 +90,39 @@ def identity(kind: type[KubeObject]) -> tuple[str, str]:
 
 
 class SchedulerBackend(ABC):
-    """One scheduler's part in Grove."""
+    """The adapter of one scheduler."""
 
-    #: What labels, annotations and the command line call it.
+    #: the backend's name in labels, annotations and on the command line
     name: ClassVar[str]
-    #: What pods say in `schedulerName` when their clique doesn't.
+    #: the `schedulerName` of pods whose clique names none
     scheduler_name: ClassVar[str]
-    #: Kinds of the objects that it may make.
+    #: kinds of objects that it may create
     kinds: ClassVar[tuple[type[KubeObject], ...]] = ()
-    #: Kinds that it reads without making them.
+    #: kinds that it only reads
     reads: ClassVar[tuple[type[KubeObject], ...]] = ()
-    #: Keeps pods from being scheduled until the scheduler's objects are there.
+    #: the scheduling gate of pods until the scheduler's objects exist
     gate: ClassVar[str | None] = None
 
     def kinds_in(self, served: frozenset[tuple[str, str]]) -> tuple[type[KubeObject], ...]:
-        """Those of its `kinds` that it makes in a cluster that serves this; they are watched."""
+        """The kinds that it creates in a cluster with these served kinds; they are watched."""
         return tuple(kind for kind in self.kinds if identity(kind) in served)
 
     @abstractmethod
     def matches(self, scheduler_name: str) -> bool:
-        """Whether pods with this `schedulerName`, which isn't empty, are its scheduler's."""
+        """Whether pods with this (non-empty) `schedulerName` belong to its scheduler."""
 
     @abstractmethod
     def sync(self, gang: PodGang, cluster: Surroundings) -> Rendering:
-        """What should exist for the gang; raises `Refused`."""
+        """The objects that should exist for the gang; raises `Refused`."""
 
     def delete(self, gang: PodGang, cluster: Surroundings) -> tuple[KubeObject, ...]:
-        """What has to go when the gang isn't this backend's any more. (When the gang goes, its objects go with it.)"""
+        """The objects to delete when the gang gets another backend. (When the gang is deleted, its objects are,
+        too.)"""
         del gang
         return cluster.owned
 
     def check_gang_ready(self, gang: PodGang, cluster: Surroundings) -> bool:
-        """Whether the scheduler knows all that it must before the first pod is offered to it; raises `Refused`."""
+        """Whether all objects that the scheduler needs before it sees the first pod exist; raises `Refused`."""
         owned = {(type(each), each.metadata.name): each for each in cluster.owned}
         for wanted in self.sync(gang, cluster).objects:
             found = owned.get((type(wanted), wanted.metadata.name))
@@ -130,14 +131,14 @@ class SchedulerBackend(ABC):
         return True
 
     def update(self, found: KubeObject, wanted: KubeObject) -> KubeObject | None:
-        """`found` as it should be; None where it can't be changed into that and has to be made anew.
+        """`found` as it should be; None if it must be deleted and created again.
 
-        What others wrote into its metadata stays.
+        Metadata of other writers stays.
         """
         return with_content_of(found, wanted)
 
     def pod_additions(self, gang: PodGang, pod: Pod, cluster: Surroundings) -> Pod:
-        """The pod with what the scheduler wants of it; raises `Refused`. Called before the pod is created."""
+        """The pod with what the scheduler needs; raises `Refused`. Called before the pod is created."""
         del gang, cluster
         return pod
 
@@ -148,9 +149,9 @@ class SchedulerBackend(ABC):
 
 
 def prepare_pod(backend: SchedulerBackend, gang: PodGang, pod: Pod, cluster: Surroundings) -> Pod:
-    """The pod as it is to be created: schedulerName, the backend's additions, and its gate while it isn't ready.
+    """The pod to create: schedulerName, the backend's additions, and its gate while the gang isn't ready.
 
-    The gate comes after those that the pod has. Raises `Refused` where the pod lacks what says which gang it is of.
+    The gate comes after the pod's own gates. Raises `Refused` where the pod lacks the label of its gang.
     """
     for label, value in ((keys.GROVE_POD_GANG_LABEL, gang.metadata.name), (keys.GROVE_POD_CLIQUE_LABEL, None)):
         found = pod.metadata.labels.get(label)
@@ -195,7 +196,7 @@ def with_content_of(found: T, wanted: KubeObject) -> T:
 
 
 def owned_metadata(gang: PodGang, name: str, *, annotations: dict[str, str] | None = None) -> ObjectMeta:
-    """Metadata of an object that goes when the gang goes, and has the gang's labels."""
+    """Metadata of an object that is owned by the gang, with the gang's labels."""
     return ObjectMeta(
         name=name,
         namespace=gang.metadata.namespace,
@@ -206,7 +207,7 @@ def owned_metadata(gang: PodGang, name: str, *, annotations: dict[str, str] | No
 
 
 def merged_metadata(found: KubeObject, wanted: KubeObject, keep_labels: Iterable[str] = ()) -> ObjectMeta:
-    """What was found, with what is wanted on top, but for labels that are somebody else's once they are there."""
+    """The metadata found, with the wanted one on top, except labels that others own once the object exists."""
     kept = {key: found.metadata.labels[key] for key in keep_labels if found.metadata.labels.get(key)}
     others = tuple(
         each

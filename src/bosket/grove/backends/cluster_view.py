@@ -1,7 +1,7 @@
-"""What is known of the cluster beside a gang: sets, pods and schedulers' objects that are watched, and what is served.
+"""ClusterView: sets, pods and schedulers' objects that backends read, and which kinds the server serves.
 
-Kinds are found by discovery and watched from then on. Definitions may be installed later, and servers started anew with
-other versions: discovery is asked again every minute, which is two requests, and sooner when a kind was missed.
+Kinds are found by discovery and then watched. CRDs may be installed later, and servers may be restarted with other
+versions: discovery is repeated every minute, which is two requests, and sooner when a kind was missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BY_OWNER: Final = "grove-backends/owner"
 _REFRESH_SECONDS: Final = 60.0
 #: When something was missed.
 _SOONER_SECONDS: Final = 15.0
-#: What takes longer to be listed counts as not served for now: we may lack the right to see it.
+#: A kind whose list takes longer counts as not served for now: the right to list it may be missing.
 _LISTING_SECONDS: Final = 10.0
 
 #: Told of a change of the scheduler's objects.
@@ -63,22 +63,22 @@ class ClusterView:
         self._asking = asyncio.Lock()
 
     async def wait_ready(self) -> None:
-        """Until what is watched is known."""
+        """Waits until the watched kinds are synced."""
         await self.refresh()
         await self._sets.wait_synced()
         await self.pods.wait_synced()
 
     async def keep_fresh(self) -> None:
-        """Notice what begins to be served, until cancelled."""
+        """Repeats discovery until cancelled."""
         while True:
             await self._clock.sleep(_REFRESH_SECONDS)
             try:
                 await self.refresh()
             except KubeError as error:
-                _log.warning("can't ask what is served, will ask again", extra={"error": str(error)})
+                _log.warning("discovery failed; it is retried", extra={"error": str(error)})
 
     async def refresh(self, *, missed: bool = False) -> None:
-        """Ask what is served, unless that was asked a moment ago; what is new is watched, and known on return."""
+        """Runs discovery, unless it ran a moment ago; new kinds are watched, and synced on return."""
         async with self._asking:
             age = self._clock.monotonic() - self._asked
             if age < (_SOONER_SECONDS if missed else _REFRESH_SECONDS):
@@ -98,19 +98,19 @@ class ClusterView:
                 self._served_changed()
 
     async def _unseen(self, kinds: Iterable[type[KubeObject]]) -> set[tuple[str, str]]:
-        """Of these kinds, those whose objects aren't known in a while."""
+        """The kinds that are not synced after a while."""
         try:
             async with asyncio.timeout(_LISTING_SECONDS):
                 for kind in kinds:
                     await self._watched[kind].wait_synced()
         except TimeoutError:
             unseen = {identity(kind) for kind in kinds if not self._watched[kind].synced}
-            _log.warning("kinds that are served can't be listed", extra={"kinds": sorted(unseen)})
+            _log.warning("served kinds can't be listed", extra={"kinds": sorted(unseen)})
             return unseen
         return set()
 
     def surroundings(self, gang: PodGang, backend: SchedulerBackend) -> Surroundings:
-        """What `backend` may know about the gang."""
+        """What `backend` may read about the gang."""
         owner = self.owner(gang)
         former = former_gang(gang, owner)
         return Surroundings(
@@ -147,7 +147,7 @@ class ClusterView:
         return self.pods.store.by_index(BY_GANG, str(gang))
 
     def observe(self, written: KubeObject) -> None:
-        """Lay an own write over what is watched."""
+        """Puts the answer of an own write into the store."""
         informer = self._watched.get(type(written))
         if informer is not None:
             informer.store.put(written)

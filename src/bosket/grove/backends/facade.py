@@ -1,4 +1,4 @@
-"""`GangBackends`: what the Grove operator asks of backends when it makes PodGangs and pods."""
+"""GangBackends: what the Grove operator calls when it creates PodGangs and pods."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class GangBackends:
         self._cluster = ClusterView(env, self.registry.backends)
 
     async def wait_ready(self) -> None:
-        """Until it is known what the cluster serves and holds; call it before anything else, while informers run."""
+        """Waits until discovery and informers are synced; call it first, while informers run."""
         await self._cluster.wait_ready()
 
     async def run(self) -> None:
-        """Notice what begins to be served, until cancelled."""
+        """Repeats discovery until cancelled."""
         await self._cluster.keep_fresh()
 
     def choose(self, scheduler_name: str, annotations: Mapping[str, str] | None = None) -> tuple[SchedulerBackend, str]:

@@ -30,14 +30,14 @@ READY: Final = "Ready"
 UNHEALTHY: Final = "Unhealthy"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 
-#: A condition that turned later than this after its object's creation has been otherwise before.
+#: A condition that turned later than this after the object's creation had another status before.
 _FIRST_SECONDS: Final = 5.0
 _SMALL_NEWS_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a gang's status follows from."""
+    """The inputs of a gang's status."""
 
     pods: tuple[Pod, ...] = ()
     #: By pod group.
@@ -45,7 +45,7 @@ class Observation:
     verdict: Verdict = field(default_factory=Verdict)
     #: Labels of nodes by name.
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    #: How long a gang may be unhealthy; None where nobody terminates it.
+    #: the termination delay; None if the gang is never terminated
     termination_delay_seconds: float | None = None
 
 
@@ -59,7 +59,7 @@ class _State:
 
 
 def status_of(gang: PodGang, seen: Observation, now: float) -> PodGangStatus:
-    """The whole status, with conditions of others kept."""
+    """The whole status, with conditions of other writers kept."""
     pods = [pod for pod in seen.pods if _is_live(pod)]
     states = {
         SCHEDULED: _scheduled(gang, pods, seen.verdict),
@@ -78,7 +78,7 @@ def status_of(gang: PodGang, seen: Observation, now: float) -> PodGangStatus:
 
 
 def look_again_seconds(status: PodGangStatus, seen: Observation, now: float) -> float | None:
-    """After how many seconds the status may differ though nothing has changed."""
+    """Seconds after which the status may differ although no object changed."""
     unhealthy = condition(status.conditions, UNHEALTHY)
     delay = seen.termination_delay_seconds
     if unhealthy is None or unhealthy.status != "True" or delay is None:
@@ -88,7 +88,7 @@ def look_again_seconds(status: PodGangStatus, seen: Observation, now: float) -> 
 
 
 def patience_seconds(before: PodGangStatus, after: PodGangStatus) -> float:
-    """How long a change of the status may wait for others: what a new gang waits for can, and how many pods."""
+    """How long a change of the status may be debounced: first conditions of a new gang, and counts of pods."""
     previous = {each.type: each.status for each in before.conditions}
     if any(each.type in previous and previous[each.type] != each.status for each in after.conditions):
         return 0.0

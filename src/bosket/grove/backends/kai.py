@@ -14,7 +14,7 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.grove import GangTopologyConstraint, PodCliqueSet, PodGang
-from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
+from bosket.api.kai import PodGroup, PodGroupSpec, SchedulingCondition, SubGroup, TopologyConstraint
 from bosket.api.object import KubeObject
 from bosket.grove.backends.backend import (
     Refused,
@@ -42,7 +42,7 @@ class KaiBackend(SchedulerBackend):
 
     def matches(self, scheduler_name: str) -> bool:
         del scheduler_name
-        return True  # whoever is nobody else's speaks KAI's language
+        return True  # the fallback: other backends are asked first
 
     def sync(self, gang: PodGang, cluster: Surroundings) -> Rendering:
         if not cluster.serves(PodGroup):
@@ -100,9 +100,18 @@ class KaiBackend(SchedulerBackend):
         explained = refused.reasons[0] if refused.reasons else None
         return Verdict(
             reason=(explained.reason if explained else "") or refused.reason,
-            message="; ".join(each.message for each in refused.reasons) or refused.message,
+            message=_message(refused),
             unhealthy=unhealthy,
         )
+
+
+def _message(refused: SchedulingCondition) -> str:
+    """The sentence that Bosket's scheduler begins its message with, and the reasons; KAI's message is the reasons."""
+    sentence, _, texts = refused.message.partition("\n")
+    reasons = [each.message for each in refused.reasons]
+    if texts and reasons and all(each in texts for each in reasons):
+        reasons = [sentence, *reasons]
+    return "; ".join(reasons) or refused.message
 
 
 def group_name(gang: PodGang, cluster: Surroundings) -> str:

@@ -1,4 +1,4 @@
-"""What backends measure of themselves: which is chosen how often, and what came of telling schedulers about gangs.
+"""Metrics of backends: how often each is chosen, and the results of their syncs.
 
 One set of collectors per registry, made on demand: operator and backends may share a process.
 """

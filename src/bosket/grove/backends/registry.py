@@ -21,7 +21,7 @@ class UnknownBackend(ValueError):
 
 
 class Registry:
-    """All backends, and which of them was chosen for what."""
+    """All backends, and the choices made."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Registry:
             ) from None
 
     def scheduler_name(self, scheduler_name: str) -> str:
-        """Whose pods with this `schedulerName` are."""
+        """The backend's name for pods with this `schedulerName`."""
         return scheduler_name or self._default_scheduler_name
 
     def choose(self, scheduler_name: str, annotations: Mapping[str, str] | None = None) -> SchedulerBackend:
@@ -86,7 +86,7 @@ class Registry:
         return chosen
 
     def forget(self, gang: PodGang) -> None:
-        """The gang is gone."""
+        """The gang was deleted."""
         self._by_gang.pop(gang.metadata.uid, None)
 
     def _choose(self, named: str, scheduler_name: str) -> SchedulerBackend:

@@ -1,8 +1,8 @@
-"""The backends as a service: a reconciler on PodGangs. Spec flows forward to the scheduler, status back into the gang.
+"""BackendController: a reconciler on PodGangs. Spec flows forward to the scheduler, status back into the gang.
 
-One gang after the other is brought to what its backend says: the scheduler's objects, the gate of its pods, its status.
-A backend that fails leaves the gang as it is and is reported in an event and in the gang's status; other gangs don't
-notice. A process runs all backends, or one of them (`Options.only`) and leaves the others' gangs alone.
+Per gang it keeps what the backend says: the scheduler's objects, the gate of the pods, the status. A backend that fails
+leaves the gang as it is and is reported in an event and in the gang's status; other gangs are not affected. A process
+runs all backends, or one of them (`Options.only`) and ignores the gangs of the others.
 """
 
 from __future__ import annotations
@@ -40,40 +40,40 @@ from bosket.runtime.service import Environment, Service
 _log = logging.getLogger(__name__)
 
 NAME: Final = "grove-backends"
-#: How long the changes of a gang's pods are gathered.
+#: The debounce of changes of a gang's pods.
 _GATHER_SECONDS: Final = 0.2
 #: How long pods that wait for their backend do: no longer than the operator needs to refer to them, or both would take
 #: their gates away at the same time, and one of them in vain.
 _GATED_SECONDS: Final = 0.02
-#: When to look at a gang of which nothing but the status was changed, most often by us.
+#: Seconds until a gang is reconciled of which only the status changed, mostly by this process.
 _STATUS_SECONDS: Final = 1.0
-#: A gang that was refused comes again after this time: what the scheduler lacks may have been installed.
+#: Seconds until a refused gang is tried again: a missing CRD may have been installed.
 _REFUSED_SECONDS: Final = 15.0
 _PODS_AT_ONCE: Final = 16
-#: Grove's default: how long a replica may be below its minimum where its set doesn't say.
+#: Grove's default termination delay.
 _TERMINATION_DELAY_SECONDS: Final = 4 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings of the backends."""
+    """Options of the backends."""
 
-    #: The one backend whose gangs this process serves; all of them if empty.
+    #: the only backend of this process; empty: all backends
     only: str = ""
-    #: Whose gangs are that name no scheduler.
+    #: the backend of gangs whose pods name no scheduler
     default_scheduler_name: str = keys.DEFAULT_SCHEDULER_NAME
     max_concurrent_reconciles: int = 10
 
 
 def service(env: Environment, options: Options | None = None) -> Service:
-    """The backends of all installed packages, or one of them."""
+    """The controller, with the backends of all installed packages or one of them."""
     options = options or Options()
     registry = Registry(load_backends(), default_scheduler_name=options.default_scheduler_name, metrics=env.metrics)
     return BackendController(env, options, registry)
 
 
 class BackendController:
-    """Keeps schedulers informed about PodGangs until cancelled."""
+    """Keeps schedulers' objects of PodGangs until cancelled."""
 
     def __init__(self, env: Environment, options: Options, registry: Registry) -> None:
         self.name = f"backend-{options.only}" if options.only else NAME
@@ -113,7 +113,7 @@ class BackendController:
             group.create_task(self._cluster.keep_fresh())
             group.create_task(self._controller.run())
 
-    # --- what brings a gang here
+    # --- events
 
     def _look_at_all(self) -> None:
         for gang in self._gangs.store.values():
@@ -154,12 +154,12 @@ class BackendController:
         for key in gangs:
             self._controller.queue.add_after(key, seconds)
 
-    # --- what is done about it
+    # --- reconciling
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         gang = self._gangs.store.get(key)
         if gang is None or gang.metadata.deletionTimestamp:
-            return None  # what the gang owns goes with it
+            return None  # the garbage collector deletes what the gang owns
         await self._cluster.refresh()
         try:
             backend = self._registry.of_gang(gang)
@@ -189,7 +189,7 @@ class BackendController:
             return None, Verdict(refusal.reason, str(refusal)), _REFUSED_SECONDS
         except Conflict as conflict:
             return conflict, Verdict(), None
-        except Exception as error:  # a backend may be anybody's; the gang must not suffer from its faults
+        except Exception as error:  # a backend may be third-party code; its exceptions must not stop other gangs
             self._metrics.synced(backend.name, "failed")
             message = str(error) if isinstance(error, KubeError) else repr(error)
             self._tell(gang, "Warning", "BackendFailed", (f"backend {backend.name}: {message}",))
@@ -209,7 +209,7 @@ class BackendController:
         return rendering.left_out
 
     async def _release(self, pods: list[Pod], gate: str | None) -> None:
-        """Take the backend's gate from pods; other gates are others'."""
+        """Removes the backend's gate from pods; other gates stay."""
 
         async def release(pod: Pod) -> None:
             gates = tuple(each for each in pod.spec.schedulingGates if each.name != gate)
@@ -223,13 +223,13 @@ class BackendController:
         await for_each(pods, release, at_once=_PODS_AT_ONCE)
 
     async def _leave(self, gang: PodGang, backend: SchedulerBackend) -> None:
-        """Remove what backends of this process made for a gang that isn't theirs any more."""
+        """Deletes what backends of this process created for a gang that has another backend now."""
         for other in self._served:
             if other is not backend and self._cluster.owned(gang, other):
                 await self._applier.remove(other.delete(gang, self._cluster.surroundings(gang, other)))
 
     async def _label(self, gang: PodGang, backend: SchedulerBackend) -> PodGang:
-        """Say on the gang whose it is, where who made it didn't."""
+        """Writes the backend's name into the gang's labels, where the operator didn't."""
         wanted = {keys.GROVE_BACKEND_LABEL: backend.name}
         if keys.GROVE_SCHEDULER_LABEL not in gang.metadata.labels:
             wanted[keys.GROVE_SCHEDULER_LABEL] = backend.scheduler_name
@@ -240,14 +240,14 @@ class BackendController:
         try:
             written = await self._client.modify(gang, msgspec.structs.replace(gang, metadata=metadata))
         except Forbidden:
-            return gang  # where somebody protects gangs from us, they go without; the choice is the same each time
+            return gang  # without the right to label gangs they stay unlabelled; the choice is the same each time
         self._gangs.store.put(written)
         return written
 
     # --- status
 
     async def _write_status(self, gang: PodGang, verdict: Verdict) -> float | None:
-        """Write what became of the gang, small news late; when to look again."""
+        """Writes the gang's status, minor changes with a debounce; returns the seconds until the next look."""
         seen, now = self._observe(gang, verdict), self._clock.now()
         status = status_of(gang, seen, now)
         if status != gang.status:
@@ -289,7 +289,7 @@ class BackendController:
             return _TERMINATION_DELAY_SECONDS
 
     def _tell(self, gang: PodGang, type_: EventType, reason: str, messages: tuple[str, ...]) -> None:
-        """As events, the same only once."""
+        """Sends events; the same text only once."""
         if self._told.get(gang.key) == messages:
             return
         self._told[gang.key] = messages
@@ -298,7 +298,7 @@ class BackendController:
 
 
 def _asks_the_same(old: PodGang, new: PodGang) -> bool:
-    """Whether nothing differs that a backend goes by."""
+    """Whether two versions are equal in everything that a backend reads."""
     about_old, about_new = old.metadata, new.metadata
     return (
         old.spec == new.spec

@@ -1,4 +1,4 @@
-"""Keeping the resource claims that pods share, for all three controllers."""
+"""Keeps the resource claims that pods share, for all three controllers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bosket.kube.errors import AlreadyExists, NotFound
 
 
 async def keep_claims(cluster: Cluster, owner: PodCliqueSet, sharer: KubeObject, sharing: Sharing) -> None:
-    """Make the claims that are missing, and delete those of replicas that there aren't any more."""
+    """Creates missing claims, and deletes those of replicas that no longer exist."""
     if not sharing.wanted:
         return
     namespace = owner.metadata.namespace

@@ -1,7 +1,7 @@
-"""The PodClique controller: keeps as many pods as the PodClique says, of its template, and lets them be scheduled.
+"""CliqueController: keeps the pods of a PodClique, and removes their scheduling gate.
 
-Pods are made once their gang exists, gated. The gate goes when the gang knows of the pod and, in a scaled gang, when
-the base gang has its minimum.
+Pods are created once their gang exists, gated. The gate is removed when the gang refers to the pod and, in a scaled
+gang, when the base gang has its minimum.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from bosket.kube.informer import Change
 from bosket.runtime.service import Environment
 
 NAME: Final = "podclique-controller"
-#: When to look again at what nothing may announce.
+#: Seconds until a retry where no event may come.
 _RETRY_SECONDS: Final = 5.0
-#: The same where gates wait: what they wait for is announced, so that those who wait cost nothing meanwhile.
+#: The same for gated pods, longer: the gang's events enqueue them anyway.
 _GATED_SECONDS: Final = 60.0
 #: Of more than these, those that go are gathered too: a look for each would cost more than it is worth.
 _FEW_PODS: Final = 100
@@ -66,7 +66,7 @@ class CliqueController(Reconciler[PodClique]):
         cluster.sets.subscribe(self._set_changed)
         cluster.groups.subscribe(self._group_changed)
 
-    # --- what brings a PodClique here
+    # --- events
 
     def _clique_changed(self, change: Change[PodClique]) -> None:
         old, new = change
@@ -83,7 +83,7 @@ class CliqueController(Reconciler[PodClique]):
         known = change.new or change.old
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
-            # A pod that goes is replaced at once: while it is there, its successor may ask for its place.
+            # A terminating pod is replaced at once: while it exists, its successor can prefer its node.
             is_going = change.new is not None and change.new.metadata.deletionTimestamp is not None
             key = ObjectKey(known.metadata.namespace, reference.name)
             clique = self._cluster.cliques.store.get(key)
@@ -115,7 +115,7 @@ class CliqueController(Reconciler[PodClique]):
         for clique in self._cluster.owned(self._cluster.cliques, new):
             self._controller.queue.add(clique.key)
 
-    # --- what is done about it
+    # --- reconciling
 
     def _owner_of(self, obj: PodClique) -> PodCliqueSet | None:
         owner = self._cluster.set_of(obj)
@@ -130,7 +130,8 @@ class CliqueController(Reconciler[PodClique]):
         return Synced(is_done, requeue, unwritten=obj)
 
     async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool, bool]:
-        """Make, delete, replace and release pods; whether they are as they should be, and whether none is gated."""
+        """Creates, deletes, updates and releases pods; returns the PodClique, whether its pods are as they should be,
+        and whether none is gated."""
         gang = self._gang_of(clique)
         if gang is None:
             return clique, False, False
@@ -151,9 +152,10 @@ class CliqueController(Reconciler[PodClique]):
         return self._cluster.gangs.store.get(ObjectKey(clique.metadata.namespace, name))
 
     async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
-        """Begin an update that is due, and take its next step; whether nothing of it is left to be done.
+        """Starts a due update and takes its next step; returns whether nothing is left to update.
 
-        What the step deletes is written down first. A step that deletes nothing is written with the rest of the status.
+        A step that deletes pods is written into the status first: after a crash the next process continues it. Other
+        steps are written with the rest of the status.
         """
         stored, progress = clique, begun_update(owner, clique, self._clock.now())
         if progress is not None:
@@ -200,7 +202,7 @@ def _base_gang(clique: PodClique) -> Iterable[str]:
 
 
 def _update_state(owner: PodCliqueSet) -> tuple[object, ...]:
-    """What of a set's status its PodCliques go by."""
+    """The fields of a set's status that its PodCliques depend on."""
     progress = owner.status.updateProgress
     current = progress.currentlyUpdating[0].replicaIndex if progress and progress.currentlyUpdating else None
     ended = progress is None or progress.updateEndedAt is not None

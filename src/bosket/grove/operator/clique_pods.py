@@ -1,4 +1,4 @@
-"""The pods of PodCliques: made gated, with what the backend of their gang adds; released; deleted."""
+"""CliquePods: creates the gated pods of PodCliques, with the backend's additions; releases and deletes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bosket.runtime.events import EventRecorder
 
 
 class CliquePods:
-    """Makes, releases and deletes pods."""
+    """Creates, releases and deletes pods."""
 
     def __init__(
         self, cluster: Cluster, events: EventRecorder, backends: GangBackends, init_program: InitProgram
@@ -31,7 +31,7 @@ class CliquePods:
         self._init_program = init_program
 
     async def create(self, owner: PodCliqueSet, clique: PodClique, gang: PodGang, indices: Iterable[int]) -> None:
-        """A pod for each index, gated."""
+        """Creates a gated pod for each index."""
 
         def prepare(pod: Pod) -> Pod:
             try:
@@ -59,7 +59,7 @@ class CliquePods:
                 self._events.event(clique, "Normal", "PodCreateSuccessful", about_pods("Created", names))
 
     async def delete(self, clique: PodClique, pods: Sequence[Pod]) -> None:
-        """Ask these pods to end."""
+        """Deletes these pods."""
 
         async def delete(pod: Pod) -> bool:
             what = f"Error deleting Pod {pod.metadata.name}"
@@ -72,7 +72,7 @@ class CliquePods:
             self._events.event(clique, "Normal", "PodDeleteSuccessful", about_pods("Deleted", names))
 
     async def release(self, clique: PodClique, gang: PodGang, pods: Sequence[Pod]) -> bool:
-        """Take away gates that have done their work; whether none is left, as far as the pods were known before."""
+        """Removes gates whose condition is met; returns whether no gate is left."""
         part = next((each for each in gang.spec.podgroups if each.name == clique.metadata.name), None)
         referenced = {each.name for each in part.podReferences} if part is not None else set()
         released, some_wait = to_release(pods, referenced, base_scheduled=self._is_base_scheduled(clique))
@@ -81,7 +81,7 @@ class CliquePods:
             try:
                 await self._cluster.write(pod, without_gang_gate(pod))
             except (NotFound, Conflict):
-                return False  # changed or gone meanwhile: looked at again
+                return False  # changed or deleted meanwhile: reconciled again
             except ApiError as error:
                 what = f"failed to remove scheduling gates from Pod {pod.key}: {error.message}"
                 raise OperatorError("ERR_REMOVE_POD_SCHEDULING_GATE", what) from error

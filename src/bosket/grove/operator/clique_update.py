@@ -1,7 +1,7 @@
-"""Updating the pods of a PodClique, as pure decisions: when an update begins, and what its next step is.
+"""Rolling updates of a PodClique's pods, as pure decisions: when an update begins, and its next step.
 
-Old pods that aren't ready go at once. Those that are go one after the other, the oldest first: the next one once the
-last one's replacement is ready, and while enough are ready. There is never a pod more than the replicas.
+Old pods that aren't ready are replaced at once. Ready ones are replaced one at a time, the oldest first, once the last
+replacement is ready and while enough pods are ready. There are never more pods than replicas.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bosket.grove.status.pod_state import has_failed_container, has_unready_cont
 
 
 def begun_update(owner: PodCliqueSet, clique: PodClique, now: float) -> PodCliqueUpdateProgress | None:
-    """The progress of an update that begins now, or begins anew; None if there is none to begin."""
+    """The progress of an update that begins now; None if none does."""
     generation = owner.status.currentGenerationHash
     if generation is None or not _may_begin(owner, clique) or not _is_due(clique, generation):
         return None
@@ -61,7 +61,7 @@ def _is_due(clique: PodClique, generation: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do next: write the progress, then delete pods; then look again, unless the update has ended."""
+    """The next step: write the progress, then delete pods."""
 
     progress: PodCliqueUpdateProgress
     delete: tuple[Pod, ...] = ()
@@ -72,7 +72,7 @@ class Step:
 
 
 def next_step(clique: PodClique, pods: Sequence[Pod], is_going: Callable[[Pod], bool], target: str, now: float) -> Step:
-    """The next step of an update that is under way; `pods` are all that the PodClique controls."""
+    """The next step of a running update; `pods`: all pods of the PodClique."""
     progress = clique.status.updateProgress
     assert progress is not None
     staying = [each for each in pods if not is_going(each)]
@@ -98,7 +98,7 @@ def next_step(clique: PodClique, pods: Sequence[Pod], is_going: Callable[[Pod], 
 
 
 def _serves(pod: Pod) -> bool:
-    """Whether a pod is of use as it is, so that its turn has to be waited for."""
+    """Whether the pod is ready, so that its replacement must wait."""
     return (
         pod.status.phase != "Pending"
         and is_ready(pod)

@@ -1,7 +1,7 @@
-"""What the operator's controllers know of the cluster, and the few ways in which they change it.
+"""Cluster: what the operator's controllers read of the cluster, and the few ways in which they change it.
 
-One `Cluster` serves all of them, so that each sees at once what the others wrote: an answer of the API server is laid
-over what the watch has shown so far, and what was deleted counts as going before the watch says so.
+One `Cluster` serves all controllers, so that each sees at once what the others wrote: answers of the API server are put
+into the stores, and deleted objects count as terminating before the watch shows it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def set_key(child: KubeObject) -> ObjectKey:
 
 
 class Cluster:
-    """The objects that the operator watches, and what it does to them."""
+    """The watched objects, and writes to them."""
 
     def __init__(self, env: Environment) -> None:
         self.client = env.client
@@ -64,7 +64,7 @@ class Cluster:
         self.cliques = self._children(PodClique, informers.of(PodClique))
         self.groups = self._children(PodCliqueScalingGroup, informers.of(PodCliqueScalingGroup))
         self.gangs = self._children(PodGang, informers.of(PodGang))
-        self.pods = self._children(Pod, informers.of(Pod))  # all of them: backends watch those anyway
+        self.pods = self._children(Pod, informers.of(Pod))  # all pods: backends watch them anyway
         self.services = self._children(Service, made_here(Service))
         self.accounts = self._children(ServiceAccount, made_here(ServiceAccount))
         self.roles = self._children(Role, made_here(Role))
@@ -91,12 +91,12 @@ class Cluster:
     # --- reading
 
     def owned(self, informer: Informer[T], owner: KubeObject) -> list[T]:
-        """What `owner` controls, in order of names."""
+        """The objects that `owner` controls, in order of names."""
         found = informer.store.by_index(BY_CONTROLLER, owner.metadata.uid)
         return sorted(found, key=lambda each: each.metadata.name)
 
     def part_of(self, informer: Informer[T], owner: PodCliqueSet) -> list[T]:
-        """What was made for a set, by whichever controller, in order of names."""
+        """The objects of a set, by whichever controller, in order of names."""
         found = informer.store.by_index(BY_SET, str(owner.key))
         return sorted(found, key=lambda each: each.metadata.name)
 
@@ -104,17 +104,17 @@ class Cluster:
         return self.sets.store.get(set_key(child))
 
     def binding_of(self, owner: PodCliqueSet) -> ClusterTopologyBinding | None:
-        """What says which topology a set's constraints are about."""
+        """The ClusterTopologyBinding of a set's constraints."""
         return self.bindings.store.get(ObjectKey("", topology_name(owner)))
 
     def is_going(self, obj: KubeObject) -> bool:
-        """Whether an object was asked to end, by us or by others."""
+        """Whether the object is being deleted, by this process or another."""
         return obj.metadata.deletionTimestamp is not None or obj.metadata.uid in self._going
 
     # --- writing
 
     async def ensure(self, existing: T | None, render: Callable[[T | None], T]) -> T:
-        """Make an object as it should be, or change it into that."""
+        """Creates the object, or changes it to what it should be."""
         wanted = render(existing)
         if existing is None:
             try:
@@ -135,7 +135,7 @@ class Cluster:
         return self._put(await self.client.create(obj))
 
     async def make(self, wanted: T) -> T | None:
-        """Create an object that has a name of its own; None as long as a former one of that name is going."""
+        """Creates an object; None while a former object of the same name is terminating."""
         try:
             return await self.create(wanted)
         except AlreadyExists:
@@ -147,11 +147,11 @@ class Cluster:
         if self.is_going(existing):
             return None
         if _controller_uid(existing) == _controller_uid(wanted):
-            return existing  # ours, which the watch hasn't shown yet
+            return existing  # created by us; the watch hasn't shown it yet
         raise _taken(existing)
 
     async def write(self, before: T, after: T) -> T:
-        """Write what differs; gives back what the server has now."""
+        """Writes the difference; returns the server's version."""
         return before if before == after else self._put(await self.client.modify(before, after))
 
     async def write_status(self, before: T, after: T) -> T:
@@ -160,15 +160,15 @@ class Cluster:
         return self._put(await self.client.modify(before, after, subresource="status"))
 
     async def delete(self, obj: KubeObject) -> bool:
-        """Ask for the end of this very object, once; whether that was done now."""
+        """Deletes this very object (by uid), once; returns whether this call did it."""
         if self.is_going(obj):
             return False
         meta = obj.metadata
-        self._going.add(meta.uid)  # before the request: others may look while it is under way
+        self._going.add(meta.uid)  # noted before the request, for other controllers that look meanwhile
         try:
             await self.client.delete(type(obj), meta.name, meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):
-            return False  # gone already, or another one has its name; the watch will say so
+            return False  # gone already or replaced; the watch will show it
         except BaseException:
             self._going.discard(meta.uid)
             raise

@@ -1,4 +1,4 @@
-"""Keeping the ComputeDomains of sets, where NVIDIA's driver has brought their kind to the cluster."""
+"""ComputeDomains: keeps NVIDIA's ComputeDomains of sets, where their kind exists in the cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bosket.runtime.service import Environment
 
 
 class MissingKind(Exception):
-    """The feature is on, and the cluster doesn't know what it takes."""
+    """The feature is on, and the cluster doesn't serve the kind."""
 
 
 class ComputeDomains:
-    """Makes and removes ComputeDomains; does nothing where the feature is off."""
+    """Creates and deletes ComputeDomains; does nothing with the feature off."""
 
     def __init__(self, env: Environment, events: EventRecorder, *, enabled: bool) -> None:
         self._client = env.client

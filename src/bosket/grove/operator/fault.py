@@ -1,7 +1,7 @@
-"""What makes no sense in a PodCliqueSet, whoever let it in: nothing is done about such a set but to say so. Pure.
+"""Faults of a PodCliqueSet that the operator can't act on; it only reports them. Pure.
 
-Admission refuses all of this and more. Here is only what the operator could not act on: it would make PodCliques that
-nobody asked for, pods that wait for each other for ever, or nothing at all without a word.
+Admission refuses all of this and more, but may be off. Here is only what would make PodCliques that nobody asked for,
+pods that wait for each other for ever, or nothing at all without an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TEMPLATE = "spec.template"
 
 
 def find_faults(owner: PodCliqueSet) -> list[str]:
-    """Sentences that name the field and what is wrong with it; none for a set that can be acted on."""
+    """Sentences with field and problem; empty for a set that can be acted on."""
     return list(_faults(owner))
 
 
@@ -66,7 +66,7 @@ def _faults_of_order(after: Mapping[str, Sequence[str]]) -> Iterator[str]:
     if unknown:
         yield f"{_TEMPLATE}.cliques.startsAfter: no clique is called {', '.join(map(repr, unknown))}"
     waiting = {name: set(names) & after.keys() for name, names in after.items()}
-    # Whoever waits for nobody who waits can start; who is left when there is no such one any more waits for ever.
+    # A clique without waiting predecessors can start; cliques that remain when none can start wait for ever.
     while startable := [name for name, names in waiting.items() if not names]:
         for name in startable:
             del waiting[name]

@@ -1,7 +1,7 @@
-"""The PodGang controller: has gangs refer to the pods that there are, as pods come and go.
+"""GangController: keeps the pod references of PodGangs up to date as pods come and go.
 
-It looks at one gang at a time, so that what a pod costs doesn't depend on how many gangs its set has; all else about
-gangs is the set controller's matter.
+It reconciles one gang at a time, so that the cost of a pod doesn't depend on the number of gangs; everything else about
+gangs is done by the set controller.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class GangController:
         """Until cancelled."""
         await self._controller.run()
 
-    # --- what brings a gang here
+    # --- events
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
-        """A new one may wait for pods that never come."""
+        """A new gang is enqueued with a delay: its pods are about to come."""
         old, new = change
         if new is not None and old is None:
             self._controller.queue.add_after(new.key, PODS_TOGETHER_SECONDS)
@@ -64,7 +64,7 @@ class GangController:
                 size = sum(len(each.podReferences) for each in gang.spec.podgroups)
                 self._controller.queue.add_after(key, gather_seconds(size, POD_SECONDS))
 
-    # --- what is done about it
+    # --- reconciling
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         gang = self._cluster.gangs.store.get(key)
@@ -74,4 +74,4 @@ class GangController:
         try:
             return await self._gangs.keep_one(owner, gang)
         except (OperatorError, NotFound):
-            return None  # the set's controller meets the same, and tells
+            return None  # the set controller meets the same error, and reports it

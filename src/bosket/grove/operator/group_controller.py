@@ -1,4 +1,4 @@
-"""The PodCliqueScalingGroup controller: keeps the PodCliques of each replica, and replaces replicas as a whole."""
+"""GroupController: keeps the PodCliques of each replica of a scaling group, and replaces replicas as a whole."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
         cluster.cliques.subscribe(self._clique_changed)
         cluster.sets.subscribe(self._set_changed)
 
-    # --- what brings a scaling group here
+    # --- events
 
     def _group_changed(self, change: Change[PodCliqueScalingGroup]) -> None:
         old, new = change
@@ -78,7 +78,7 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
         for group in self._cluster.part_of(self._cluster.groups, new):
             self._controller.queue.add(group.key)
 
-    # --- what is done about it
+    # --- reconciling
 
     def _owner_of(self, obj: PodCliqueScalingGroup) -> PodCliqueSet | None:
         return self._cluster.set_of(obj)
@@ -97,7 +97,7 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
         return await self._cluster.write_status(group, replace(group, status=status))
 
     async def _sync_cliques(self, owner: PodCliqueSet, group: PodCliqueScalingGroup) -> float | None:
-        """Delete, make and replace PodCliques; gives the seconds after which to look again, if there is a reason."""
+        """Deletes, creates and replaces PodCliques; returns the seconds until the next look, if any."""
         there = self._cluster.owned(self._cluster.cliques, group)
         surplus = sorted({index for each in there if (index := group_replica_of(each)) >= group.spec.replicas})
         await self._delete_replicas(owner, group, by_replica(there), surplus)
@@ -112,7 +112,7 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
     async def _make_cliques(
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, there: Mapping[str, PodClique]
     ) -> None:
-        """Make what is missing. What is there is changed only where updates wait for deletions."""
+        """Creates missing PodCliques. Existing ones are changed only with the update strategy OnDelete."""
         if group_config_of(owner, group) is None:
             return  # the set will delete it
         made: list[PodClique] = []
@@ -162,9 +162,9 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
     async def _terminate(
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, replicas: Mapping[int, Sequence[PodClique]]
     ) -> float | None:
-        """Replace replicas that are below their minimum for too long, while enough others are left.
+        """Replaces replicas that are below their minimum for too long, while enough others are left.
 
-        Where there aren't enough, the whole replica of the set is replaced, by the set's controller.
+        Otherwise the set controller replaces the whole replica of the set.
         """
         now = self._clock.now()
         breaches = {index: list(clique_breaches(owner, cliques, now)) for index, cliques in replicas.items()}

@@ -1,8 +1,8 @@
-"""Updating the replicas of a scaling group, as pure decisions.
+"""Rolling updates of a scaling group's replicas, as pure decisions.
 
-A replica is updated by deleting its PodCliques, which are then made anew. Replicas that aren't available go at once,
-the others one after the other, the lowest index first: the next one once the last one is up again, and while enough
-are available.
+A replica is updated by deleting its PodCliques, which are then created again. Unavailable replicas are replaced at
+once, available ones one at a time, the lowest index first, once the last replacement is available and while enough
+replicas are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bosket.grove.status.update import has_template, is_available, is_group_upda
 def begun_update(
     owner: PodCliqueSet, group: PodCliqueScalingGroup, now: float
 ) -> PodCliqueScalingGroupUpdateProgress | None:
-    """The progress of an update that begins now, or begins anew; None if there is none to begin."""
+    """The progress of an update that begins now; None if none does."""
     generation = owner.status.currentGenerationHash
     if generation is None or not _may_begin(owner, group):
         return None
@@ -53,7 +53,7 @@ def _may_begin(owner: PodCliqueSet, group: PodCliqueScalingGroup) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do next: write the progress, then delete replicas; then look again, unless the update has ended."""
+    """The next step: write the progress, then delete replicas."""
 
     progress: PodCliqueScalingGroupUpdateProgress
     delete: tuple[int, ...] = ()
@@ -74,7 +74,7 @@ def by_replica(cliques: Iterable[PodClique]) -> dict[int, list[PodClique]]:
 def next_step(
     owner: PodCliqueSet, group: PodCliqueScalingGroup, replicas: Mapping[int, Sequence[PodClique]], now: float
 ) -> Step:
-    """The next step of an update that is under way."""
+    """The next step of a running update."""
     progress = group.status.updateProgress
     assert progress is not None
     chosen = progress.readyReplicaIndicesSelectedToUpdate

@@ -1,4 +1,4 @@
-"""What goes wrong in the operator: as values with Grove's codes, as events, and as they stand in a status."""
+"""Failures in the operator: as exceptions with Grove's codes, as events, and as entries of a status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bosket.runtime.events import EventRecorder
 
 
 class OperatorError(ReconcileError):
-    """A part of a reconciliation failed; the code says which, in Grove's words (ERR_SYNC_PODCLIQUE)."""
+    """A failed part of a reconciliation, with Grove's code (ERR_SYNC_PODCLIQUE)."""
 
     def __init__(self, code: str, description: str) -> None:
         super().__init__(description)

@@ -82,7 +82,7 @@ class Reconciler(ABC, Generic[T]):
         """How long the change of the status from `before` to `after` may wait for further changes."""
 
     async def _release(self, obj: T) -> None:
-        """Let an object go that is being deleted."""
+        """Removes the finalizer of an object that is being deleted."""
         await self._cluster.drop_finalizer(obj, self.finalizer)
 
     def _status_changes(self, before: T, after: T) -> None:

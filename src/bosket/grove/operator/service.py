@@ -1,4 +1,4 @@
-"""The Grove operator as a service: four controllers on one view of the cluster, and one for topologies beside them."""
+"""GroveOperator: four controllers on one view of the cluster, and one for topologies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GroveOperator:
 
     def __init__(self, env: Environment, options: Options) -> None:
         configuration = options.configuration
-        #: Grove's own, so that never both operators work.
+        #: the name of Grove's own lease, so that only one of the two operators works
         self.lease_name = configuration.leaderElection.resourceName
         default_scheduler = configuration.scheduler.defaultProfileName
         topology_aware = configuration.topologyAwareScheduling.enabled

@@ -1,4 +1,4 @@
-"""A set's children, made and kept as the rendering functions say."""
+"""SetChildren: creates and updates the children of a set as the render functions say."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SECRET_CONFLICT: Final = "ERR_SECRET_CONFLICT"  # noqa: S105 - no password
 
 
 class SetChildren:
-    """Keeps the children of sets; gangs are kept by `SetGangs`."""
+    """Keeps the children of sets, except gangs (`SetGangs`)."""
 
     def __init__(self, cluster: Cluster, events: EventRecorder) -> None:
         self._cluster = cluster
         self._events = events
 
     async def prepare(self, owner: PodCliqueSet) -> bool:
-        """What pods need to start; whether it is all there (a token is made by another controller)."""
+        """Creates what pods need to start; returns whether all of it exists (a token is made by another controller)."""
         steps: tuple[Callable[[], Awaitable[object]], ...] = (
             lambda: self._keep_access(owner),
             lambda: self._keep_services(owner),
@@ -98,7 +98,7 @@ class SetChildren:
                 await self._cluster.write(before, autoscaler)
 
     async def keep_cliques(self, owner: PodCliqueSet) -> None:
-        """PodCliques that are in no scaling group."""
+        """Keeps the PodCliques that are in no scaling group."""
         there = by_name(self._cluster.owned(self._cluster.cliques, owner))
         wanted: dict[str, PodClique] = {}
         async for replica in in_turns(range(owner.spec.replicas)):

@@ -1,8 +1,8 @@
-"""The PodCliqueSet controller: makes all that a set consists of but pods, rolls updates out, terminates gangs.
+"""SetController: reconciles PodCliqueSets: all children except pods, rolling updates, gang termination.
 
-A look at a set goes in steps, each of which needs those before: what pods need to start (accounts, services, claims),
-PodCliques that are in no group, then scaling groups and gangs. A step that isn't through ends the look; it is
-repeated after a while, or when something changes.
+A reconciliation goes in steps, each of which needs those before: what pods need to start (accounts, services, claims),
+PodCliques in no group, scaling groups, gangs. A step that can't be finished ends the reconciliation; it is repeated
+after a while, or after an event.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SetController(Reconciler[PodCliqueSet]):
         for informer in repaired:
             informer.subscribe(self._child_gone)
 
-    # --- what brings a set here
+    # --- events
 
     def _set_changed(self, change: Change[PodCliqueSet]) -> None:
         old, new = change
@@ -122,13 +122,13 @@ class SetController(Reconciler[PodCliqueSet]):
             self._controller.queue.add(set_key(change.old))
 
     def _soon(self, key: ObjectKey) -> None:
-        """Gathered: the PodCliques and gangs of a set change together."""
+        """Enqueues the set with a debounce: its PodCliques and gangs change together."""
         owner = self._cluster.sets.store.get(key)
         if owner is not None:
             cliques = owner.spec.replicas * len(owner.spec.template.cliques)
             self._controller.queue.add_after(key, gather_seconds(cliques, CLIQUE_SECONDS))
 
-    # --- what is done about it
+    # --- reconciling
 
     async def _release(self, obj: PodCliqueSet) -> None:
         await self._domains.release(obj)
@@ -144,13 +144,13 @@ class SetController(Reconciler[PodCliqueSet]):
         return obj
 
     async def _complain(self, owner: PodCliqueSet, faults: str) -> None:
-        """Say in the set what is wrong with it, and tell it once. What was made of it before stays."""
+        """Writes the faults into the set's status, with one event. Existing children stay."""
         if not any(each.description == faults for each in owner.status.lastErrors):
             self._events.event(owner, "Warning", "InvalidPodCliqueSet", faults)
         await self._write_status(owner, owner, Synced(), OperatorError("ERR_VALIDATE_PODCLIQUESET", faults))
 
     async def _note_generation(self, owner: PodCliqueSet) -> PodCliqueSet:
-        """Remember the template's hash. Where it isn't the one that was remembered, an update begins."""
+        """Stores the template's hash in the status. A changed hash begins an update."""
         current, known = generation_hash(owner), owner.status.currentGenerationHash
         if current == known:
             return owner
@@ -161,7 +161,7 @@ class SetController(Reconciler[PodCliqueSet]):
         return await self._cluster.write_status(owner, replace(owner, status=status))
 
     async def _sync(self, owner: PodCliqueSet, obj: PodCliqueSet) -> Synced[PodCliqueSet]:
-        """All steps as far as they go."""
+        """All steps, as far as they go."""
         owner = await self._note_generation(obj)
         has_token = await self._children.prepare(owner)
         await self._domains.keep(owner)

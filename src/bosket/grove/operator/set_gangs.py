@@ -1,7 +1,7 @@
-"""The gangs of sets: made before their pods, kept up to date with them, and said to be initialized once all are there.
+"""SetGangs: keeps the PodGangs of sets: created before their pods, referring to the pods, initialized once all exist.
 
-The set's controller keeps all gangs of a set, the gang controller looks at one whose pods have changed. Other
-conditions and the phase are written by the schedulers' backends; each writer changes its own alone.
+The set controller keeps all gangs of a set; the gang controller keeps one whose pods changed. Other conditions and the
+phase are written by the backends; each writer changes only its own.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from bosket.runtime.keyed_lock import KeyedLock
 
 INITIALIZED: Final = "Initialized"
 _SYNC: Final = "ERR_CREATE_OR_PATCH_PODGANG"
-#: How long pods wait to be referred to together with the others of their gang.
+#: The debounce of pod references: the pods of a gang come together.
 PODS_TOGETHER_SECONDS: Final = 1.0
-#: A gang whose pods come within this time is said to be initialized, and not before that it isn't.
+#: A gang whose pods come within this time is never reported as not initialized.
 _PODS_EXPECTED_SECONDS: Final = 5.0
 
 
 class _Look(NamedTuple):
-    """What came of a look at one gang."""
+    """The result for one gang."""
 
     is_whole: bool  #: whether all its pods are there
     again_seconds: float | None = None  #: after which to look again, if there is a reason
@@ -58,12 +58,12 @@ class SetGangs:
         self._backends = backends
         self._events = events
         self._topology_aware = topology_aware
-        #: Two controllers look at gangs; one at a time has each.
+        #: two controllers write gangs; each gang has a lock
         self._locks: KeyedLock[ObjectKey] = KeyedLock()
         self._unreferenced: Debounce[ObjectKey] = Debounce(cluster.clock)
 
     async def keep(self, owner: PodCliqueSet) -> bool:
-        """Make and change gangs, and delete what is too many; whether all pods of all gangs are there."""
+        """Creates and updates gangs, and deletes surplus ones; returns whether all pods of all gangs exist."""
         groups = by_name(self._cluster.owned(self._cluster.groups, owner))
         plans = plan_gangs(owner, groups, self._levels(owner))
         there = by_name(self._cluster.owned(self._cluster.gangs, owner))
@@ -77,13 +77,13 @@ class SetGangs:
                 self._events.event(owner, "Normal", "PodGangDeleteSuccessful", f"Deleted PodGang {gang.key}")
 
         await for_each(sorted(there.keys() - {each.name for each in plans}), delete)
-        # Most often there is nothing to do for any of them, which is found out without a task for each.
+        # Mostly nothing is to be done, which is checked without creating a task per gang.
         unsettled = [plan async for plan in in_turns(plans) if not self._is_settled(owner, plan)]
         looks = await for_each(unsettled, lambda plan: self._look_at(owner, plan))
         return all(each.is_whole for each in looks)
 
     async def keep_one(self, owner: PodCliqueSet, gang: PodGang) -> float | None:
-        """The same for a gang that there is, without a look at the others; when to look at it again."""
+        """The same for one existing gang; returns the seconds until the next look."""
 
         def group_named(name: str) -> PodCliqueScalingGroup | None:
             return self._cluster.groups.store.get(ObjectKey(owner.metadata.namespace, name))
@@ -92,7 +92,7 @@ class SetGangs:
         return (await self._look_at(owner, plan)).again_seconds if plan is not None else None
 
     def forget(self, gang: ObjectKey) -> None:
-        """The gang is gone."""
+        """The gang was deleted."""
         self._unreferenced.flushed(gang)
 
     def _levels(self, owner: PodCliqueSet) -> Levels:
@@ -102,7 +102,7 @@ class SetGangs:
         return binding.spec.levels if binding is not None else ()
 
     def _is_settled(self, owner: PodCliqueSet, plan: GangPlan) -> bool:
-        """Whether a gang is whole, and a look at it would change nothing."""
+        """Whether the gang is complete and needs no write."""
         existing = self._existing(owner, ObjectKey(owner.metadata.namespace, plan.name))
         if existing is None or self._cluster.is_going(existing):
             return False
@@ -114,7 +114,7 @@ class SetGangs:
         )
 
     async def _look_at(self, owner: PodCliqueSet, plan: GangPlan) -> _Look:
-        """Make or change one gang."""
+        """Creates or updates one gang."""
         key = ObjectKey(owner.metadata.namespace, plan.name)
         async with self._locks.hold(key):
             existing = self._existing(owner, key)

@@ -1,4 +1,4 @@
-"""Replicas of a set as a whole: terminated when below their minimum for too long, and updated one at a time."""
+"""SetReplicas: replicas of a set as a whole: gang termination, and rolling updates one replica at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SetReplicas:
         self._events = events
 
     async def keep(self, owner: PodCliqueSet) -> tuple[PodCliqueSet, float | None]:
-        """Terminate what has to be, and roll an update on; with the seconds after which to look again, if any."""
+        """Terminates replicas where due, and continues an update; returns the seconds until the next look, if any."""
         cliques = by_name(
             each for each in self._cluster.part_of(self._cluster.cliques, owner) if not self._cluster.is_going(each)
         )

@@ -1,7 +1,7 @@
-"""Rolling a set's new template out, as pure decisions: one replica of the set at a time.
+"""Rolling updates of a set, as pure decisions: one replica of the set at a time.
 
-A replica is done when all its PodCliques and scaling groups are. Next comes one without scheduled pods, then one that
-is below its minimum, then the lowest index.
+A replica is done when all its PodCliques and scaling groups are. The next one is a replica without scheduled pods, then
+one below its minimum, then the lowest index.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def next_progress(
     leave_out: Collection[int],
     breached: Collection[int],
 ) -> PodCliqueSetUpdateProgress:
-    """The progress of an update that is under way, after a look at the replicas.
+    """The progress of a running update, given the state of the replicas.
 
-    Those in `leave_out` are being made anew anyway.
+    Replicas in `leave_out` are being recreated anyway.
     """
     progress = owner.status.updateProgress
     assert progress is not None

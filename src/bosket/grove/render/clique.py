@@ -1,6 +1,6 @@
-"""PodCliques and scaling groups as a set's template says, laid over those that exist.
+"""PodCliques and scaling groups from a set's template, merged with existing ones.
 
-What somebody scaled stays as it was scaled: replicas are the template's only when an object is made.
+Replicas come from the template only at creation: what was scaled since stays.
 """
 
 from __future__ import annotations

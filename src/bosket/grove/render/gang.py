@@ -1,7 +1,7 @@
-"""PodGangs of a set: which there should be, what they consist of, and whether all their pods are there.
+"""Plans of PodGangs: which gangs a set should have, their parts, and whether all their pods exist.
 
-The base gang of a replica has all that must run together: cliques in no group, and of each scaling group the replicas
-that are its minimum. Each replica above that is a gang of its own.
+The base gang of a replica has everything that must run together: cliques in no group, and of each scaling group as many
+replicas as its minimum. Each further replica is a gang of its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GangPart:
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
-    """What a gang consists of, apart from the pods that there happen to be."""
+    """The parts of a gang, apart from its existing pods."""
 
     name: str
     parts: tuple[GangPart, ...]
@@ -163,7 +163,7 @@ def pod_gang(
     scheduler_name: str,
     backend: str,
 ) -> PodGang:
-    """The gang with references to the pods that are there; `pods` are those that aren't going, by their PodClique."""
+    """The PodGang with references to existing pods; `pods`: by PodClique, without terminating ones."""
     labels = {
         **_mirrored(existing.metadata.labels if existing else {}, owner.metadata.labels),
         **component_labels(owner.metadata.name, "podgang"),
@@ -214,7 +214,7 @@ def _mirrored(existing: Mapping[str, str], owner: Mapping[str, str]) -> dict[str
 
 
 def is_complete(plan: GangPlan, cliques: Mapping[str, PodClique], pods: Mapping[str, Sequence[Pod]]) -> bool:
-    """Whether every pod of the gang was made, and knows that it belongs to it."""
+    """Whether every pod of the gang exists and has the gang's label."""
     for part in plan.parts:
         clique = cliques.get(part.clique)
         if clique is None:
@@ -228,7 +228,7 @@ def is_complete(plan: GangPlan, cliques: Mapping[str, PodClique], pods: Mapping[
 
 
 def differ_in_references_alone(gang: PodGang, other: PodGang) -> bool:
-    """Whether two versions of a gang differ, and in nothing but which pods they refer to."""
+    """Whether two versions of a gang differ in their pod references only."""
     return gang.spec != other.spec and gang.metadata == other.metadata and _bare(gang.spec) == _bare(other.spec)
 
 

@@ -1,7 +1,7 @@
 """A pod template as Go prints it: the text that Grove hashes.
 
 Grove tells templates apart by a hash over Go's full dump of a PodTemplateSpec, with types, unset fields and the inside
-of quantities. Whoever takes over its PodCliqueSets without replacing every pod has to arrive at the very same text.
+of quantities. To take over its PodCliqueSets without replacing every pod, the very same text must be computed.
 What types there are is in `pod_template_types.txt`; lists and maps that are empty count as absent, which is how
 Grove's webhook stores them.
 """

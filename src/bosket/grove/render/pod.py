@@ -1,6 +1,6 @@
-"""Pods of a PodClique: as its spec says, with what the operator adds.
+"""Pods of a PodClique: its pod spec with the operator's additions.
 
-The backend of the scheduler adds its own afterwards (`prepare`): labels by which its scheduler finds the gang.
+The backend adds its own afterwards (`prepare`): labels by which its scheduler finds the gang.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S1
 
 
 class InitProgram(NamedTuple):
-    """What waits in the last init container for those that start before."""
+    """The program of the init container that waits for pods of other cliques."""
 
     image: str
     #: Its entry point, if empty.
@@ -90,7 +90,7 @@ def render_pod(
 
 
 def _gates(spec: PodSpec) -> tuple[PodSchedulingGate, ...]:
-    """The operator's gate, and those of the template, which whoever asked for them takes away.
+    """The operator's gate, and those of the template, which their authors remove.
 
     Grove drops the template's: pods would be scheduled that somebody wants to hold back.
     """

@@ -31,7 +31,7 @@ def is_updating(progress: PodCliqueUpdateProgress | None) -> bool:
 
 
 def clique_status(owner: PodCliqueSet, clique: PodClique, pods: Sequence[Pod], now: float) -> PodCliqueStatus:
-    """What the status should say; `pods` are all that the PodClique controls, going or not."""
+    """The new status; `pods`: all pods of the PodClique, including terminating ones."""
     status = replace(
         clique.status,
         replicas=sum(not is_terminating(each) for each in pods),
@@ -114,7 +114,7 @@ def _with_conditions(clique: PodClique, status: PodCliqueStatus, pods: Sequence[
     breach = _breach(status, minimum, pods)
     created = clique.metadata.creationTimestamp
     if not status.conditions and created and said[0] == "False":
-        # Whoever looks late must not take the first word for a change: it has never been otherwise.
+        # A late first write must not look like a change: the condition has always been so.
         now = parse_time(created)
     conditions = with_condition(status.conditions, CLIQUE_SCHEDULED, said[0], said[1], message, now=now)
     conditions = with_condition(conditions, BREACHED, *breach, now=now)

@@ -1,8 +1,8 @@
-"""How long changes of parts are gathered before the whole is looked at, and before its status tells of them.
+"""Debounce of changes: of parts before a reconciliation, and of counts before a status write.
 
-A look at a set, a scaling group or a PodClique goes through all of its parts. Where each part's change brought a look
-of its own, the work would grow with the square of their number; so the more parts there are, the longer they wait for
-each other, and looks take the same small share of the time, however large the whole is.
+A reconciliation of a set, a scaling group or a PodClique reads all of its parts. If each part's change triggered one,
+the work would grow with the square of the number of parts. So the debounce grows with the number of parts, and
+reconciliations take the same small share of the time at any size.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _SHARE: Final = 0.1
 
 
 def gather_seconds(parts: int, seconds_each: float) -> float:
-    """How long to wait after the first change of one of so many parts."""
+    """The debounce after the first change of one of so many parts."""
     return min(_MOST_SECONDS, _LEAST_SECONDS + parts * seconds_each / _SHARE)
 
 
 def differ_only_in(before: msgspec.Struct, after: msgspec.Struct, *fields: str) -> bool:
-    """Whether nothing but these fields tells one status from the other."""
+    """Whether two statuses differ in these fields only."""
     return replace(after, **{field: getattr(before, field) for field in fields}) == before
 
 
 def sooner(*seconds: float | None) -> float | None:
-    """The shortest of several times after which to look again; None where there is no reason to."""
+    """The smallest of several delays; None if all are None."""
     return min((each for each in seconds if each is not None), default=None)

@@ -28,7 +28,7 @@ from bosket.grove.status.update import has_settled, has_template, is_available, 
 def group_status(
     owner: PodCliqueSet, group: PodCliqueScalingGroup, cliques: Iterable[PodClique], now: float
 ) -> PodCliqueScalingGroupStatus:
-    """What the status should say; `cliques` are all PodCliques that the group controls."""
+    """The new status; `cliques`: all PodCliques of the group."""
     by_name = {each.metadata.name: each for each in cliques}
     replicas = [
         [by_name[name] for name in member_names(group, index) if name in by_name]

@@ -34,7 +34,7 @@ def set_status(
     topology_aware: bool,
     now: float,
 ) -> PodCliqueSetStatus:
-    """What the status should say; `cliques` and `groups` are those of the set that exist, by name."""
+    """The new status; `cliques` and `groups`: the set's existing ones by name."""
     available = updated = all_cliques = updated_cliques = all_groups = updated_groups = 0
     for replica in range(owner.spec.replicas):
         names = standalone_names(owner, replica)

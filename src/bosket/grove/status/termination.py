@@ -1,8 +1,8 @@
-"""Gang termination, as pure decisions: who has been below its minimum for too long.
+"""Gang termination, as pure decisions: which parts have been below their minimum for too long.
 
-Whoever was never up isn't terminated: nothing is gained by making it anew. "Never" is judged by the time of a
-condition's last change, with a grace after creation for what is written at the start. Whoever is up within that grace
-gets a condition that says so, for good: its end may come within the same seconds.
+A part that was never complete isn't terminated: recreating it gains nothing. "Never" is derived from a condition's
+transition time, with a grace period after creation for the first writes. A part that is complete within that grace
+period gets a condition that says so for good, because it may fail within the same seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DEFAULT_DELAY_SECONDS: Final = 4 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Somebody is below its minimum; how long until that has consequences (none left if not positive)."""
+    """A part below its minimum, with the seconds until termination (none left if not positive)."""
 
     name: str
     seconds_left: float

@@ -1,4 +1,4 @@
-"""What the status of a ClusterTopologyBinding says: for each scheduler whether its topology agrees, and all in all."""
+"""The status of a ClusterTopologyBinding: for each scheduler whether its topology agrees, and in total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps schedulers' topologies as ClusterTopologyBindings say, and says in them how they fare.
+"""Keeps schedulers' topologies in line with ClusterTopologyBindings, and writes the bindings' status.
 
 A topology that a binding names as somebody else's is only compared. One that the operator keeps is made, and made anew
 when its levels change, which KAI lets nobody do in place; a topology of that name that isn't ours is left alone.

@@ -1,5 +1,7 @@
-"""Where replicas agree on a certificate: a Secret. Whoever finds it missing or due writes it; who comes second reads
-what the first one wrote. The API server's own checks (a name exists once, a version is replaced once) decide who it is.
+"""CertificateKeeper: the Secret in which replicas share a certificate.
+
+The first replica that finds the certificate missing or due writes it; the others read what it wrote. The API server's
+own checks (a name exists once, a version is replaced once) decide which replica is first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AdmissionReview v1: bytes in, bytes out. A review handler decides; this module decodes and encodes.
 
-The webhook server calls `answer_review`. A review that can't be read is an error, for the API server's failure policy
-to deal with; a refusal is an answer.
+The webhook server calls `read_review` and `write_answer`. A review that can't be read is an error, for the API server's
+failure policy to deal with; a refusal is an answer.
 """
 
 from __future__ import annotations

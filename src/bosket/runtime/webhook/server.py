@@ -105,7 +105,7 @@ class _Handler:
         except KubeError as error:
             return _failure(503, f"the cluster can't be asked: {error}")
         except Exception:
-            _log.exception("judging failed", extra={"webhook": request.path, "uid": admission_request.uid})
+            _log.exception("review handler failed", extra={"webhook": request.path, "uid": admission_request.uid})
             return _failure(500, "the webhook made a mistake; its log has the details")
         if verdict.refusals:
             self._metrics.refused(request.path)

@@ -28,7 +28,7 @@ _RETRY_SECONDS: Final = 5.0
 
 
 class Shown(Protocol):
-    """A certificate, and whom API servers are to trust because of it."""
+    """A serving certificate, and the CA bundle for API servers."""
 
     @property
     def key_pair(self) -> KeyPair: ...
@@ -72,7 +72,7 @@ class Webhooks:
 class WebhookService:
     """Answers an API server's reviews until cancelled."""
 
-    #: Whoever is asked must answer, not only the one that leads.
+    #: every replica serves, not only the leader
     in_every_replica = True
 
     def __init__(self, env: Environment, webhooks: Webhooks) -> None:

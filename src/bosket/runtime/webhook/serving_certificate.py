@@ -2,7 +2,7 @@
 the keys that are made.
 
 An authority is replaced long before it ends, and the former one stays trusted beside it. The certificate follows only
-when API servers have had time to learn whom to trust now; so every connection finds a certificate that it trusts.
+when API servers have had time to read the new CA bundle; so every connection finds a certificate that it trusts.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ def allocate(session: Session) -> None:
     serve_nominations(session)
     waiting = session.jobs.pending()
     shortages = _Shortages(session)
+    # With a queue depth the order decides which jobs are tried at all, so the shortcut would report others.
     if session.queue_depth is None and (refused := shortages.of_all(waiting)) is not None:
         session.outcome.jobs_seen += len(refused)
         for state, why in refused:
@@ -34,6 +35,7 @@ def allocate(session: Session) -> None:
     turns, statement = JobsByQueue(session, waiting), Statement(session)
     while (job := turns.pop()) is not None:
         reason = shortages.recall(job)
+        # The short path says no without a reason; the general path then finds the reason, or places the job after all.
         if reason is None and not place_single(session, statement, job):
             reason = place_job(session, statement, job)
             if reason is None:
@@ -43,6 +45,7 @@ def allocate(session: Session) -> None:
         if reason is not None:
             session.outcome.not_placed(job, reason)
             continue
+        # Extras wait for their next turn, so that minima of other jobs come first.
         if job.has_left_over and job.next_tasks():
             turns.push(job)
 

@@ -7,7 +7,7 @@ from heapq import nlargest
 
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending, only
 from bosket.scheduler.configuration.settings import NO_BOUND
-from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
-from bosket.scheduler.framework.extension import ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.eviction_extension import ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
@@ -168,6 +168,7 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
     # A job that isn't entitled may become so only after evictions for another job: if none is, none will be.
     turns = JobsByQueue(session, asking) if any(map(policy.is_entitled, asking)) else None
     while turns is not None and (job := turns.pop()) is not None:
+        # One failed search stands for equal jobs behind it; the count says whether any are left to profit.
         likeness = policy.alike(job)
         still_to_come[likeness] -= 1
         if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
@@ -185,12 +186,14 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
             tables = Tables(session)
             if not tables.running.by_queue:
                 return  # there are no victims
+        # A job gets its minimum even when the action's budget is used up, so that no job starves behind expensive ones.
         for_job = budget.for_job()
         session.outcome.searches.tried[session.action] += 1
         if for_job.is_used_up():
             _note(session, "not_attempted", for_job)
             session.outcome.not_placed(job, SearchCutShort(session.action, begun=False))
             continue
+        # Before the search: the text shows the accounts as they were when the right to preempt was established.
         cause_of = policy.explain(job)
         outcome = policy.search(job, tables, for_job)
         solution = outcome.solution

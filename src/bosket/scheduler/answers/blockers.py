@@ -9,6 +9,7 @@ from bosket.api.time import format_time
 from bosket.scheduler.answers.candidates.room import departures
 from bosket.scheduler.answers.explanation import Blocker
 from bosket.scheduler.answers.trial import Trial
+from bosket.scheduler.answers.workload_name import workload_of
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
@@ -34,8 +35,10 @@ def blockers(trial: Trial, session: Session) -> tuple[Blocker, ...]:
         task = next((each for each in snapshot.residents.get(pods[0].spec.nodeName, ()) if each.pod is pods[0]), None)
         other = snapshot.jobs.get(task.group) if task is not None and task.group is not None else None
         key = other.key if other is not None else pods[0].key
+        if task is None:
+            continue  # it only waits, too
         if other is None:
-            amounts = task.pod_class.charge if task is not None else NOTHING
+            amounts = task.pod_class.charge
             found.append(
                 Blocker(key.namespace, key.name, "", _amounts(amounts), "it isn't scheduled by this scheduler")
             )
@@ -46,7 +49,9 @@ def blockers(trial: Trial, session: Session) -> tuple[Blocker, ...]:
                 held = plus(held, each.pod_class.charge)
         if held != NOTHING:
             why = _why(trial, session, state, other)
-            found.append(Blocker(key.namespace, key.name, other.queue, _amounts(held), why))
+            found.append(
+                Blocker(key.namespace, key.name, other.queue, _amounts(held), why, "/".join(workload_of(other.group)))
+            )
     return tuple(found)
 
 

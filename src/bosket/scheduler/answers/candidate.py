@@ -23,9 +23,17 @@ class Candidate:
     is_number: bool = False  #: whether sizes are steps of a number, so that the next smaller one means something
     #: whether larger sizes cost more to try, and a small one is likely to do
     from_below: bool = False
-    has_commands: bool = True  #: whether kubectl can make the change; what a controller made is changed in its template
+    in_template: bool = False  #: whether it is about the pods, which are made anew by a template
+    has_commands: bool = True  #: whether kubectl can make the change as it is
 
     @staticmethod
-    def single(actor: Actor, kind: str, sentence: str, *patches: ObjectPatch, has_commands: bool = True) -> Candidate:
+    def single(actor: Actor, kind: str, sentence: str, *patches: ObjectPatch, in_template: bool = False) -> Candidate:
         """A change of one size."""
-        return Candidate(actor, kind, lambda _: patches, lambda _: sentence, has_commands=has_commands)
+        return Candidate(
+            actor,
+            kind,
+            lambda _: patches,
+            lambda _: sentence,
+            in_template=in_template,
+            has_commands=not in_template,
+        )

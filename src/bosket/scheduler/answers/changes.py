@@ -6,6 +6,7 @@ A change counts only if the scheduler's own decision on the patched snapshot sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
@@ -20,6 +21,8 @@ from bosket.scheduler.decide import decide
 
 #: So many changes are offered.
 MOST_CHANGES = 5
+#: Whole cycles that take longer aren't decided to find out a size, only to prove it.
+QUICK_SECONDS = 0.1
 
 
 class OutOfTime(Exception):
@@ -51,7 +54,9 @@ class ChangeSearch:
         self._trial, self._cluster, self._key, self._budget = trial, trial.cluster, trial.key, budget
         #: whether the job would start if it were the only one that waits: then it is the others that a change is about
         self._is_about_order = trial.start_alone is not None
-        self._whole_cycle = 0.0  # seconds that the dearest one took so far
+        # Seconds that the dearest whole cycle took so far. Where the order matters, one was decided for the verdict,
+        # and took nearly all of the time until now.
+        self._whole_cycle = budget.used if self._is_about_order and trial.decided is None else 0.0
 
     def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
         """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""
@@ -77,14 +82,14 @@ class ChangeSearch:
         """The smallest size of the candidate that starts the job, with the proof; None when none does."""
         if not self._trial.starts_in_emptied and not self._starts_in_emptied(candidate.patch(candidate.most)):
             return None
-        search = self._from_below if candidate.from_below else self._smallest
-        size = search(candidate.most, lambda size: self._may_start(candidate.patch(size)))
+        size = self._smallest(candidate, self._may_start)
         if size is None:
             return self._with_room(candidate)
         start = self._start(candidate.patch(size))
         if start is None and size < candidate.most:
             # Others take what the job could have had: it takes more than the job alone would need.
-            size = search(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
+            is_quick = self._whole_cycle < QUICK_SECONDS
+            size = self._smallest(candidate, self._starts if is_quick else self._has_turn, size)
             start = self._start(candidate.patch(size)) if size is not None else None
         if start is None or size is None:
             return self._with_room(candidate)
@@ -100,12 +105,13 @@ class ChangeSearch:
         """The change of a job that could never start, together with the jobs that must have ended then."""
         if self._trial.starts_in_emptied:
             return None
-        size = self._smallest(candidate.most, lambda size: self._starts_in_emptied(candidate.patch(size)))
+        size = self._bisected(candidate.most, lambda size: self._starts_in_emptied(candidate.patch(size)))
         room = next(iter([*of_room(self._trial)][-1:]), None)
         if size is None or room is None:
             return None
         change = candidate.patch(size)
-        count = self._from_below(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
+        with self._cluster.changed(change):
+            count = self._from_below(room, self._starts)
         start = self._start((*change, *room.patch(count))) if count is not None else None
         if count is None or start is None:
             return None
@@ -127,10 +133,27 @@ class ChangeSearch:
             verified=True,
             stepLessFails=step_less_fails,
             commands=tuple(map(command, patch)) if candidate.has_commands else (),
+            made_in=self._owner() if candidate.in_template else "",
         )
 
-    def _smallest(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
-        """By bisecting, a size above `fails` that does, the next smaller one of which was tried and doesn't."""
+    def _owner(self) -> str:
+        """What makes the job's pods, where something does."""
+        owners = [
+            f"{each.kind} {each.name}"
+            for task in self._trial.job.tasks
+            for each in task.pod.metadata.ownerReferences
+            if each.controller
+        ]
+        return owners[0] if owners else ""
+
+    def _smallest(self, candidate: Candidate, starts: Callable[[Patches], bool], fails: int = 0) -> int | None:
+        """A size above `fails` that does, the next smaller one of which was tried and doesn't; None when none does."""
+        if candidate.from_below:
+            return self._from_below(candidate, starts, fails)
+        return self._bisected(candidate.most, lambda size: starts(candidate.patch(size)), fails)
+
+    @staticmethod
+    def _bisected(most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
         if not starts(most):
             return None
         while most - fails > 1:
@@ -141,14 +164,37 @@ class ChangeSearch:
                 fails = middle
         return most
 
-    def _from_below(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
-        """The same, trying small sizes first, in steps that double."""
-        step = 1
-        while (size := fails + step) < most:
-            if starts(size):
-                return self._smallest(size, lambda each: each == size or starts(each), fails)
-            fails, step = size, step * 2
-        return self._smallest(most, starts, fails)
+    def _from_below(self, candidate: Candidate, starts: Callable[[Patches], bool], fails: int = 0) -> int | None:
+        """The same, trying small sizes first, in steps that double. What failed stays in place meanwhile, and only the
+        rest is tried on top of it: a larger size begins with the patches of a smaller one."""
+        most = candidate.most
+        with ExitStack() as in_place:
+
+            def beyond(size: int) -> Patches:
+                return candidate.patch(size)[len(candidate.patch(fails)) :]
+
+            def keep(size: int) -> None:
+                nonlocal fails
+                in_place.enter_context(self._cluster.changed(beyond(size)))
+                fails = size
+
+            if fails:
+                in_place.enter_context(self._cluster.changed(candidate.patch(fails)))
+            step = 1
+            while fails + step < most and not starts(beyond(fails + step)):
+                keep(fails + step)
+                step *= 2
+            if fails + step < most:
+                most = fails + step
+            elif not starts(beyond(most)):
+                return None
+            while most - fails > 1:
+                middle = (most + fails) // 2
+                if starts(beyond(middle)):
+                    most = middle
+                else:
+                    keep(middle)
+        return most
 
     def _starts_in_emptied(self, patches: Patches) -> bool:
         self._budget.check()
@@ -163,9 +209,18 @@ class ChangeSearch:
         """Whether the job could start if it were the only one that waits."""
         self._budget.check()
         if self._is_about_order:
-            return self._start(patches) is not None
+            return self._has_turn(patches) or (self._whole_cycle < QUICK_SECONDS and self._starts(patches))
         with self._cluster.changed(patches) as snapshot:
             return start_of(alone(self._cluster, snapshot, self._key), self._key) is not None
+
+    def _has_turn(self, patches: Patches) -> bool:
+        """Whether the job gets a free place in its turn; that others may be evicted for it isn't looked at."""
+        with self._cluster.changed(patches) as snapshot:
+            placing = decide(snapshot, self._cluster.configuration, proposals={})
+        return start_of(placing, self._key) is not None
+
+    def _starts(self, patches: Patches) -> bool:
+        return self._start(patches) is not None
 
     def _start(self, patches: Patches) -> Start | None:
         """How the next cycle starts the job after the change."""

@@ -25,22 +25,23 @@ class Demand(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
     classes: Mapping[PodClass, int]  #: how many tasks of each class
     charge: QueueAmounts  #: what the queue is charged for them
+    device_mib: int | None  #: the size of GPUs by which parts of them are counted that are asked for in memory
 
     def amount(self, place: int) -> float:
         """What all of them ask for together of one resource, in the axis' unit."""
         if place == PODS:
             return float(len(self.tasks))
-        return sum([asked(pod_class, place) * count for pod_class, count in self.classes.items()])
+        return sum([asked(pod_class, place, self.device_mib) * count for pod_class, count in self.classes.items()])
 
 
-def asked(pod_class: PodClass, place: int) -> float:
-    """What one pod of the class asks for of one resource; parts of shared GPUs included."""
+def asked(pod_class: PodClass, place: int, device_mib: int | None) -> float:
+    """What one pod of the class asks for of one resource; parts of GPUs of this size included."""
     if place == GPU:
-        return pod_class.charge[0]
+        return pod_class.charge_by(device_mib)[0]
     return pod_class.amounts[place] if place < len(pod_class.amounts) else 0.0
 
 
-def demand_of(job: Job, outcome: Mapping[Task, Operation]) -> Demand:
+def demand_of(job: Job, outcome: Mapping[Task, Operation], device_mib: int | None) -> Demand:
     """What the job needs next, after what the cycle decided (`Decisions.outcome`)."""
     tasks = tuple(_missing(job.root, outcome))
     if not tasks:
@@ -48,9 +49,9 @@ def demand_of(job: Job, outcome: Mapping[Task, Operation]) -> Demand:
     classes = Counter(task.pod_class for task in tasks)
     charge = NOTHING
     for pod_class, count in classes.items():
-        gpus, millicores, memory = pod_class.charge
+        gpus, millicores, memory = pod_class.charge_by(device_mib)
         charge = plus(charge, (gpus * count, millicores * count, memory * count))
-    return Demand(tasks, classes, charge)
+    return Demand(tasks, classes, charge, device_mib)
 
 
 def _left(part: PodSet | SubGroupSet, outcome: Mapping[Task, Operation]) -> list[Task]:
@@ -79,6 +80,8 @@ def shown(place: int, amount: float, names: tuple[str, ...], *, unit: bool = Tru
     if not unit:
         return text
     one = text == "1"
+    if place == GPU and not amount:
+        return "a part of a GPU"  # by memory, where no GPU says how much it has
     if place == GPU:
         return f"{text} GPU" if one else f"{text} GPUs"
     if place == CPU:

@@ -7,13 +7,16 @@ as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TypeVar, cast
 
+import msgspec
+
+from bosket.api.core import Pod
 from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.pod_phase import has_ended
+from bosket.api.time import format_time
 from bosket.scheduler.answers.change import ObjectPatch, patched
 from bosket.scheduler.answers.cluster import Cluster
-from bosket.scheduler.recording.object_lists import LISTS
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -27,6 +30,10 @@ class Draft:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._after: dict[tuple[type[KubeObject], ObjectKey], KubeObject | None] = {}
+        #: pods that end, or are gone with their nodes, and that their controllers make anew
+        self.gone: list[Pod] = []
+        #: pods that end, and that nobody makes anew
+        self.ending: set[ObjectKey] = set()
 
     @property
     def changed(self) -> Changed:
@@ -49,14 +56,6 @@ class Draft:
             if of is kind and obj is not None and self.cluster.get(kind, key) is None:
                 yield cast(K, obj)
 
-    def result(self) -> Cluster:
-        """The cluster with the changes made, as a cluster of its own."""
-        recorded = self.cluster.recorded
-        objects: dict[str, tuple[KubeObject, ...]] = {
-            name: tuple(self.objects(each.kind)) for name, each in LISTS.items()
-        }
-        return Cluster(replace(recorded, objects=objects), self.cluster.now)
-
     def put(self, obj: KubeObject) -> None:
         """Adds the object, or puts it in the place of the one with its key."""
         self._after[type(obj), obj.key] = obj
@@ -64,6 +63,25 @@ class Draft:
     def drop(self, obj: KubeObject) -> None:
         """Takes the object out."""
         self._after[type(obj), obj.key] = None
+
+    def end(self, pod: Pod) -> None:
+        """Deletes the pod with its workload: it keeps its place until its grace is over."""
+        if not pod.spec.nodeName or has_ended(pod):
+            self.drop(pod)
+            return
+        grace = pod.spec.terminationGracePeriodSeconds or 0
+        ends = format_time(self.cluster.now + grace)
+        metadata = msgspec.structs.replace(pod.metadata, deletionTimestamp=pod.metadata.deletionTimestamp or ends)
+        self.put(msgspec.structs.replace(pod, metadata=metadata))
+        self.ending.add(pod.key)
+
+    def evict(self, pod: Pod, *, at_once: bool = False) -> None:
+        """Has the pod end, for its controller to make it anew; `at_once`: it is gone, as its node is."""
+        if at_once:
+            self.drop(pod)
+        else:
+            self.end(pod)
+        self.gone.append(pod)
 
     def apply(self, patches: Iterable[ObjectPatch]) -> None:
         """Applies patches, one after the other. Raises `ChangeError`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from bosket.api.quantity import InvalidQuantity, parse
 from bosket.api.table import resource_of
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.scheduler.answers.draft import Draft
-from bosket.scheduler.answers.virtual_cluster import comes_back, made_anew
+from bosket.scheduler.answers.virtual_cluster import comes_back
 from bosket.scheduler.recording.object_lists import LISTS
 
 #: More nodes than this no cluster gets at once.
@@ -47,6 +46,7 @@ class EditError(ValueError):
 class Drained:
     """What a drain does."""
 
+    what: str  #: as it was asked for: a node, or a label and its value
     nodes: tuple[str, ...]
     evicted: tuple[Pod, ...]  #: that leave, as they were
     lost: tuple[Pod, ...]  #: those of them that nobody makes anew
@@ -139,12 +139,10 @@ def drain(draft: Draft, text: str) -> Drained:
         for key in guards:
             left[key] -= 1
         evicted.append(pod)
-        if comes_back(pod):
-            draft.put(made_anew(pod, draft.cluster.now))
-        else:
+        if not comes_back(pod):
             lost.append(pod)
-            draft.drop(pod)
-    return Drained(tuple(sorted(names)), tuple(evicted), tuple(lost), tuple(blocked))
+        draft.evict(pod)
+    return Drained(text, tuple(sorted(names)), tuple(evicted), tuple(lost), tuple(blocked))
 
 
 def _nodes(draft: Draft, text: str) -> list[Node]:
@@ -228,11 +226,13 @@ def delete(draft: Draft, text: str, namespace: str) -> tuple[KubeObject, ...]:
         going += [pod for pod in draft.objects(Pod) if pod.spec.nodeName == found.metadata.name]
     if isinstance(found, PodGroup):
         going += _members(draft, found.key)
-    _drop(draft, going)
-    if isinstance(found, Node):
-        for obj in going:
-            if isinstance(obj, Pod) and comes_back(obj) and obj.metadata.deletionTimestamp is None:
-                draft.put(made_anew(obj, draft.cluster.now))
+    for obj in going:
+        if isinstance(obj, Pod) and isinstance(found, Node):
+            draft.evict(obj, at_once=True)
+        elif isinstance(obj, Pod):
+            draft.end(obj)
+        else:
+            draft.drop(obj)
     return tuple(going)
 
 
@@ -268,9 +268,11 @@ def _delete_workload(draft: Draft, text: str, kind: str, key: ObjectKey) -> tupl
     }
     if not groups and not pods:
         raise EditError(f"--delete {text}: no pod group and no pod in namespace {key.namespace} belongs to it")
-    going: list[KubeObject] = [*groups, *pods.values()]
-    _drop(draft, going)
-    return tuple(going)
+    for group in groups:
+        draft.drop(group)
+    for pod in pods.values():
+        draft.end(pod)
+    return (*groups, *pods.values())
 
 
 def _is_owned(obj: KubeObject, kind: str, name: str) -> bool:
@@ -288,8 +290,3 @@ def _is_owned(obj: KubeObject, kind: str, name: str) -> bool:
     if not isinstance(top, dict):
         return False
     return str(top.get("kind", "")).lower() == kind.lower() and str(top.get("name", "")) == name
-
-
-def _drop(draft: Draft, going: Iterable[KubeObject]) -> None:
-    for obj in going:
-        draft.drop(obj)

@@ -20,9 +20,11 @@ from bosket.scheduler.answers.candidates import candidates
 from bosket.scheduler.answers.changes import Budget, ChangeSearch
 from bosket.scheduler.answers.cluster import Cluster
 from bosket.scheduler.answers.explanation import Attempt, Explanation, JobAhead, JobSummary, Position, State, Verdict
+from bosket.scheduler.answers.job_table import job_rows
 from bosket.scheduler.answers.node_groups import node_groups
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import Start, Trial
+from bosket.scheduler.answers.workload_name import shown_names, workload_of
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
@@ -31,6 +33,7 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
 #: Seconds of CPU after which no more changes are tried, by the number of nodes that a cluster has at most.
 SECONDS = ((1000, 0.5), (1_000_000_000, 2.0))
+ENDED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 #: So many of the jobs ahead are named.
 MOST_AHEAD = 5
 
@@ -56,7 +59,8 @@ def find_job(cluster: Cluster, key: ObjectKey) -> ObjectKey:
         group = obj.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and obj.metadata.namespace == key.namespace and _is_owned(obj, key.name):
             return ObjectKey(key.namespace, group)
-    known = [each.key for each in cluster.objects(PodGroup)]
+    groups = [each for each in cluster.objects(PodGroup) if isinstance(each, PodGroup)]
+    known = [ObjectKey(group.namespace, name) for group, name in shown_names(groups).items()]
     elsewhere = [str(each) for each in known if each.name == key.name]
     close = elsewhere or difflib.get_close_matches(str(key), list(map(str, known)), 3, 0.5)
     hint = f"; there is {' and '.join(close)}" if close else ""
@@ -97,7 +101,9 @@ def explain(
         else ((), not waits)
     )
     return Explanation(
-        job=JobSummary(job.key.namespace, job.key.name, job.queue, job.priority, state),
+        job=JobSummary(
+            job.key.namespace, job.key.name, job.queue, job.priority, state, "/".join(workload_of(job.group))
+        ),
         verdict=verdict,
         sentence=answer.sentence,
         reason=answer.reason,
@@ -113,10 +119,34 @@ def explain(
     )
 
 
+def explain_as_written(cluster: Cluster, key: ObjectKey) -> Explanation:
+    """What the scheduler has written about the job, for readers who may not see all that a decision needs."""
+    row = next(
+        (each for each in job_rows(cluster.snapshot(), None, cluster.now) if (each.namespace, each.name) == key), None
+    )
+    if row is None:
+        raise UnknownJob(f"pod group {key} isn't one of this scheduler's")
+    return Explanation(
+        job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state, row.workload),
+        verdict=None,
+        sentence=row.sentence or "the scheduler has written nothing about it",
+        reason=Reason(row.reason, "order"),
+        position=None,
+        nodes=(),
+        tried=(),
+        blockers=(),
+        changes=(),
+        complete=False,
+        snapshotDigest=cluster.digest(),
+        decides=0,
+        cpu_ms=0.0,
+    )
+
+
 def _verdict(trial: Trial) -> Verdict:
     job = trial.job
-    if not job.has_waiting and any(task.status in ACTIVE_ALLOCATED for task in job.tasks):
-        return "running"
+    if not job.has_waiting and any(task.status in (*ACTIVE_ALLOCATED, *ENDED) for task in job.tasks):
+        return "running"  # or it did: nothing of it waits
     start = trial.start
     if start is not None:
         return "waiting-for-termination" if start.waits and not start.evicts else "next-cycle"
@@ -130,7 +160,7 @@ def _state(trial: Trial) -> State:
         return "pipelined" if nominated or (trial.start is not None and trial.start.waits) else "pending"
     if any(task.status in ACTIVE_ALLOCATED for task in tasks):
         return "running"
-    if tasks and all(task.status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED) for task in tasks):
+    if tasks and all(task.status in ENDED for task in tasks):
         return "finished"
     return "evicted" if job.history.last_evicted is not None else "pending"
 
@@ -138,20 +168,33 @@ def _state(trial: Trial) -> State:
 def _answer(trial: Trial, verdict: Verdict) -> Answer:
     """The reason and the sentence; where the job is about to start, what it still waits for."""
     if verdict == "running":
+        if not any(task.status in ACTIVE_ALLOCATED for task in trial.job.tasks):
+            return Answer(Reason("Finished", "order"), f"has ended: {_pods(len(list(trial.job.tasks)))}")
         running = sum(task.status in ACTIVE_ALLOCATED for task in trial.job.tasks)
-        return Answer(Reason("Running", "order"), f"runs with {running} of {running} pods")
+        return Answer(Reason("Running", "order"), f"runs with {_pods(running)}")
     if verdict in ("next-cycle", "waiting-for-termination"):
         assert trial.start is not None
         return _starting(trial.start)
+    never = None
     if verdict == "never":
-        answer = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
-        if answer is not None:
-            return answer
+        never = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
     waiting = trial.waiting
     # What others get in their turns counts, too, where nobody can be evicted for the job.
     decisions = trial.whole if trial.start_alone is not None else trial.placing
     answer = Sentences(trial.snapshot, decisions).of(waiting) if waiting is not None else None
-    return answer or Answer(Reason("", "order"), "waits for its turn")
+    return chosen(never, answer) or Answer(Reason("", "order"), "waits for its turn")
+
+
+def chosen(never: Answer | None, now: Answer | None) -> Answer | None:
+    """Of why a job could never start and why it doesn't start now the first; where they are the same, that with the
+    amounts of now."""
+    if never is None or (now is not None and _is_same(now.reason, never.reason)):
+        return now
+    return never
+
+
+def _is_same(left: Reason, right: Reason) -> bool:
+    return (left.code, left.tier, left.resource, left.scope) == (right.code, right.tier, right.resource, right.scope)
 
 
 def answer_in_emptied(snapshot: Snapshot, decisions: Decisions, key: ObjectKey) -> Answer | None:
@@ -186,7 +229,10 @@ def _position(trial: Trial) -> Position | None:
     place = line.ahead_of(job)
     if place is None:
         return None
-    ahead = tuple(JobAhead(each.key.namespace, each.key.name, _why_ahead(each, job)) for each in waiting[:place])
+    ahead = tuple(
+        JobAhead(each.key.namespace, each.key.name, _why_ahead(each, job), "/".join(workload_of(each.group)))
+        for each in waiting[:place]
+    )
     return Position(place + 1, len(waiting), ahead[:MOST_AHEAD])
 
 

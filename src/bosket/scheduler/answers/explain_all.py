@@ -15,10 +15,11 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.answers.answer import Answer
 from bosket.scheduler.answers.candidates.room import FREE_ROOM, WAIT
 from bosket.scheduler.answers.cluster import Cluster
-from bosket.scheduler.answers.explain import answer_in_emptied, explain
+from bosket.scheduler.answers.explain import answer_in_emptied, chosen, explain
 from bosket.scheduler.answers.explanation import Change
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import alone, emptied, start_of
+from bosket.scheduler.answers.workload_name import workload_of
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.snapshot import Snapshot
@@ -38,6 +39,7 @@ class Example(msgspec.Struct, frozen=True):
     name: str
     verdict: str
     sentence: str
+    workload: str  #: that owns the pod group, as Kind/name
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -100,12 +102,13 @@ def explain_all(
     by_reason: dict[tuple[str, str, str], list[tuple[Job, Example]]] = {}
     for each in mine:
         key = each.job.key
-        answer = never.get(key) or sentences.of(each)
+        answer = chosen(never.get(key), sentences.of(each))
         if answer is None:
             continue
         reason = answer.reason
         scope = reason.scope if reason.tier in ("queue", "fairness") else ""
-        example = Example(key.namespace, key.name, "never" if key in never else "not-now", answer.sentence)
+        verdict = "never" if key in never else "not-now"
+        example = Example(key.namespace, key.name, verdict, answer.sentence, "/".join(workload_of(each.job.group)))
         by_reason.setdefault((reason.code, reason.tier, scope), []).append((each.job, example))
     found = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
     groups = tuple(_group(*reason, members) for reason, members in found)

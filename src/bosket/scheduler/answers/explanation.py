@@ -13,7 +13,7 @@ from bosket.scheduler.answers.answer import Reason
 from bosket.scheduler.answers.change import ObjectPatch
 
 Verdict = Literal["never", "not-now", "waiting-for-termination", "next-cycle", "running"]
-State = Literal["pending", "running", "pipelined", "evicted", "finished"]
+State = Literal["pending", "running", "pipelined", "evicted", "ending", "finished"]
 Actor = Literal["user", "queue-admin", "cluster-admin", "time"]
 
 
@@ -25,6 +25,7 @@ class JobSummary(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     state: State
+    workload: str = ""  #: that owns the pod group, as Kind/name; the pod group's own name where nothing does
 
 
 class JobAhead(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class JobAhead(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     why: str
+    workload: str = ""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -69,6 +71,7 @@ class Blocker(msgspec.Struct, frozen=True):
     queue: str
     resources: dict[str, float]
     why_not_evicted: str
+    workload: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -89,14 +92,17 @@ class Change(msgspec.Struct, frozen=True):
     then: Outcome
     verified: bool
     stepLessFails: bool | None  # noqa: N815 - a name on the wire
-    commands: tuple[str, ...] = ()  #: which make the change; empty where it is made elsewhere, as in a Job's template
+    commands: tuple[str, ...] = ()  #: which make the change
+    made_in: str = ""  #: what is to be edited where no command makes it: the object that makes the pods
 
 
 class Explanation(msgspec.Struct, frozen=True):
     """Why a job waits, and what would start it."""
 
     job: JobSummary
-    verdict: Verdict
+    verdict: (
+        Verdict | None
+    )  #: None where the reader's rights don't show enough: the sentence is then the scheduler's own
     sentence: str
     reason: Reason
     position: Position | None

@@ -6,11 +6,15 @@ for a tenant who may read one namespace only, why a job waits is what the schedu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 import msgspec
 
+from bosket.api.eviction_note import eviction_note
+from bosket.api.keys import EVICTION_NOTE_ANNOTATION
+from bosket.api.object import ObjectKey
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.workload_name import shown_names, workload_of
 from bosket.scheduler.model.decisions import Decisions, Operation, Pipeline, Waiting
@@ -47,6 +51,19 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""  #: the reason's code, as the pod group's condition has it
 
 
+class JobReport(msgspec.Struct, frozen=True, rename="camel"):
+    """What `bosket jobs --json` prints, and `GET /jobs` gives."""
+
+    jobs: tuple[JobRow, ...]
+    counts: dict[str, int]  #: by state, of these
+    decided: bool = True  #: whether why they wait was found out now; otherwise it is what the scheduler has written
+
+    @staticmethod
+    def of(jobs: tuple[JobRow, ...], *, decided: bool = True) -> JobReport:
+        """The report about these jobs."""
+        return JobReport(jobs, dict(Counter(job.state for job in jobs)), decided)
+
+
 def can_decide(unread: Collection[str]) -> bool:
     """Whether all is known that a decision needs, apart from these kinds."""
     return not any(kind in unread for kind in NEEDED)
@@ -57,15 +74,15 @@ def job_rows(snapshot: Snapshot, decisions: Decisions | None, now: float) -> tup
     sentences = Sentences(snapshot, decisions) if decisions is not None else None
     waiting = {each.job.key: each for each in decisions.waiting} if decisions is not None else {}
     shown = shown_names(job.group for job in snapshot.jobs.values())
-    rows = [
-        _row(job, waiting.get(key), sentences, shown[job.group.key], now) for key, job in sorted(snapshot.jobs.items())
-    ]
+    rows = [_row(job, waiting.get(key), sentences, shown, now) for key, job in sorted(snapshot.jobs.items())]
     order: Mapping[State, int] = {"running": 0, "ending": 1, "pipelined": 2, "pending": 3, "evicted": 4, "finished": 5}
     rows.sort(key=lambda row: (row.queue, order[row.state], row.position or 0, row.created, row.namespace, row.name))
     return tuple(rows)
 
 
-def _row(job: Job, waiting: Waiting | None, sentences: Sentences | None, shown: str, now: float) -> JobRow:
+def _row(
+    job: Job, waiting: Waiting | None, sentences: Sentences | None, shown: Mapping[ObjectKey, str], now: float
+) -> JobRow:
     tasks = (*job.tasks, *job.orphan_tasks)
     outcome = sentences.decisions.outcome if sentences is not None else {}
     state = _state(job, outcome)
@@ -73,12 +90,12 @@ def _row(job: Job, waiting: Waiting | None, sentences: Sentences | None, shown: 
     if state in ("pending", "pipelined"):
         placed |= {outcome[task].node for task in tasks if task in outcome and task.status in WAITING}
     ahead = sentences.line.ahead_of(job) if sentences is not None and state == "pending" else None
-    code, sentence = _why(job, state, waiting, sentences)
+    code, sentence = _evicted(job, shown) if state == "evicted" else _why(job, state, waiting, sentences)
     return JobRow(
         namespace=job.key.namespace,
         name=job.key.name,
         workload="/".join(workload_of(job.group)),
-        shown=shown,
+        shown=shown[job.group.key],
         queue=job.queue,
         priority=job.priority,
         preemptible=job.preemptible,
@@ -116,13 +133,23 @@ def _why(job: Job, state: State, waiting: Waiting | None, sentences: Sentences |
     if state in ("finished", "ending"):
         return "", ""
     if sentences is None:
-        return _written(job) if state in ("pending", "evicted") else ("", "")
+        return _written(job) if state == "pending" else ("", "")
     answer = sentences.of(waiting) if waiting is not None else sentences.about(job.key)
     if answer is not None:
         return answer.reason.code, answer.sentence
     if state == "pending" and any(task in sentences.decisions.outcome for task in job.tasks):
         return "", "starts in the next cycle"
     return ("", "has no pods yet") if state == "pending" and not job.has_waiting else ("", "")
+
+
+def _evicted(job: Job, shown: Mapping[ObjectKey, str]) -> tuple[str, str]:
+    """The code, and the sentence about the eviction, with the name of the workload that took the place."""
+    note = eviction_note(job.group.metadata.annotations.get(EVICTION_NOTE_ANNOTATION, ""))
+    if note is None:
+        return "Evicted", ""
+    namespace, _, name = note.by.rpartition("/")
+    by = f"{namespace}/{shown.get(ObjectKey(namespace, name), name)}" if note.by else ""
+    return "Evicted", msgspec.structs.replace(note, by=by).sentence
 
 
 def _written(job: Job) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from bosket.api.kai import PodGroup
@@ -26,16 +27,18 @@ from bosket.scheduler.model.resource import GPU, QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, WAITING, TaskStatus
 
-#: When a job starts: in the first cycle; when those have left that are evicted for it; in a later cycle.
-When = Literal["now", "after-evictions", "later"]
+#: When a job starts: in the first cycle; when those have left that are evicted for it, or that the changes end; in a
+#: later cycle.
+When = Literal["now", "after-evictions", "after-deletions", "later"]
 Verdict = Literal["never", "not-now", "waiting-for-termination"]
 
 #: What a plan comes to, as an exit code.
 STARTS, WAITS, NEVER, STARTS_BY_EVICTING = 0, 2, 3, 4
 #: So many jobs are proved never to start, beside those that the question is about: each proof is a cycle.
 MOST_PROOFS: Final = 20
-#: More cycles nobody waits for.
-MOST_CYCLES: Final = 1000
+#: Where nothing but time would change anything, so much of it is let pass, and so often in a row.
+MOST_WAIT_SECONDS: Final = 3600.0
+MOST_IDLE: Final = 5
 
 
 class Place(NamedTuple):
@@ -53,6 +56,7 @@ class Start:
     pods: Mapping[str, Place]  #: by name
     when: When
     cycle: int  #: the first is 1
+    seconds: float  #: of virtual time, after which it is decided
     anyway: bool = False  #: whether it would start without the changes, too
 
     @property
@@ -86,6 +90,7 @@ class Evicted:
     for_whom: str  #: the job that takes the room, or the drain; empty where it goes on its own account
     action: str
     cycle: int
+    seconds: float  #: of virtual time, after which it is decided
     moves: Mapping[str, tuple[str, str]] = field(default_factory=dict)  #: pod → (from, to) of those that start anew
     lost_gpu_hours: float = 0.0
     anyway: bool = False
@@ -156,10 +161,10 @@ def make_plan(
 ) -> Plan:
     """Follows the cluster as it is, and with the draft's changes, for so many cycles at most."""
     before = _follow(VirtualCluster(cluster, {}), cycles)
-    after = _follow(VirtualCluster(cluster, draft.changed), cycles)
+    after = _follow(VirtualCluster(cluster, draft.changed, draft.gone), cycles, deletes=bool(draft.ending))
     drained = tuple(drained)
     starts = _marked_starts(before, after)
-    waits = tuple(_waits(draft, before, after, subjects))
+    waits = tuple(_waits(before, after, subjects))
     evicts = (*_drain_evictions(cluster, drained), *_marked_evictions(before, after))
     shares = {
         queue: (before.decisions.fair_share.get(queue), after.decisions.fair_share.get(queue))
@@ -185,7 +190,7 @@ def make_plan(
     )
 
 
-@dataclass(slots=True)
+@dataclass
 class _Course:
     """How a cluster went on."""
 
@@ -195,33 +200,55 @@ class _Course:
     decisions: Decisions  #: of the last cycle
     usage_at_first: Usage
     end: Snapshot  #: after the last cycle was carried out
+    virtual: VirtualCluster  #: the same
     cycles: int
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """As it is in the end."""
+        return self.virtual.as_cluster()
 
     @property
     def usage_at_last(self) -> Usage:
         return _usage(self.end)
 
 
-def _follow(cluster: VirtualCluster, cycles: int) -> _Course:
+def _follow(cluster: VirtualCluster, cycles: int, *, deletes: bool = False) -> _Course:
+    """`deletes`: whether the changes end pods, whose places others may wait for."""
     starts: dict[ObjectKey, Start] = {}
     evicts: list[Evicted] = []
-    first = _usage(cluster.snapshot())
-    number = 0
+    first, began = _usage(cluster.snapshot()), cluster.now
+    number = idle = 0
     while True:
         number += 1
         snapshot, decisions = cluster.cycle()
         evictions = decisions.lasting_evictions
-        evicts += _evicted(evictions, number)
-        helped = {each.preemptor.key for each in evictions if each.preemptor is not None}
-        _add_starts(starts, decisions, helped, number)
+        seconds = cluster.now - began
+        evicts += _evicted(evictions, number, seconds)
+        served = {each.preemptor.key for each in evictions if each.preemptor is not None}
+        _add_starts(starts, decisions, served, cycle=number, seconds=seconds, deletes=deletes)
         changed = cluster.carry_out(decisions)
-        if number >= cycles or not changed:
+        if number >= cycles:
             break
-    return _Course(starts, evicts, snapshot, decisions, first, cluster.snapshot(), number)
+        if changed:
+            idle = 0
+            continue
+        moment = min(decisions.look_again_at, cluster.next_return_at)
+        if moment > cluster.now + MOST_WAIT_SECONDS or idle == MOST_IDLE:
+            break
+        idle = 0 if cluster.next_return_at <= moment else idle + 1
+        cluster.wait_until(moment)
+    return _Course(starts, evicts, snapshot, decisions, first, cluster.snapshot(), cluster, number)
 
 
 def _add_starts(
-    starts: dict[ObjectKey, Start], decisions: Decisions, helped: Collection[ObjectKey], cycle: int
+    starts: dict[ObjectKey, Start],
+    decisions: Decisions,
+    served: Collection[ObjectKey],
+    *,
+    cycle: int,
+    seconds: float,
+    deletes: bool,
 ) -> None:
     """Jobs whose pods are bound in this cycle, or get a place that is freed for them."""
     found: dict[ObjectKey, dict[str, Place]] = {}
@@ -231,18 +258,23 @@ def _add_starts(
         job = operation.job.key
         if task.status != TaskStatus.PENDING:
             continue
-        if isinstance(operation, Pipeline) and job in helped:
+        if isinstance(operation, Pipeline) and (job in served or (deletes and cycle == 1)):
             pipelined.add(job)
         elif not isinstance(operation, Bind) or task not in lasting:
             continue
         found.setdefault(job, {})[task.key.name] = Place(operation.node, task.pod_class.charge[0])
     for job, pods in found.items():
         known = starts.get(job)
-        when: When = "after-evictions" if job in pipelined else "now" if cycle == 1 else "later"
-        starts[job] = Start(job, pods, when, cycle) if known is None else replace(known, pods={**known.pods, **pods})
+        when: When = "now" if cycle == 1 else "later"
+        if job in pipelined:
+            when = "after-evictions" if job in served else "after-deletions"
+        if known is None:
+            starts[job] = Start(job, pods, when, cycle, seconds)
+        else:
+            starts[job] = replace(known, pods={**known.pods, **pods})
 
 
-def _evicted(evictions: Iterable[Eviction], cycle: int) -> list[Evicted]:
+def _evicted(evictions: Iterable[Eviction], cycle: int, seconds: float) -> list[Evicted]:
     groups: dict[tuple[ObjectKey, ObjectKey | None, str], list[Eviction]] = {}
     for each in evictions:
         preemptor = each.preemptor.key if each.preemptor is not None else None
@@ -254,6 +286,7 @@ def _evicted(evictions: Iterable[Eviction], cycle: int) -> list[Evicted]:
             str(preemptor) if preemptor is not None else "",
             action,
             cycle,
+            seconds,
             {each.task.key.name: (each.node, each.moves_to) for each in batch if each.moves_to},
             sum(each.lost_gpu_hours for each in batch),
         )
@@ -280,15 +313,13 @@ def _drain_evictions(cluster: Cluster, drained: Iterable[Drained]) -> list[Evict
         groups: dict[ObjectKey, list[str]] = {}
         for pod in each.evicted:
             groups.setdefault(jobs.get(pod.key, pod.key), []).append(pod.metadata.name)
-        found += [
-            Evicted(job, tuple(pods), f"drain of {', '.join(each.nodes)}", "drain", 0) for job, pods in groups.items()
-        ]
+        found += [Evicted(job, tuple(pods), f"drain of {each.what}", "drain", 0, 0.0) for job, pods in groups.items()]
     return found
 
 
-def _waits(draft: Draft, before: _Course, after: _Course, subjects: Collection[ObjectKey]) -> Iterable[Wait]:
+def _waits(before: _Course, after: _Course, subjects: Collection[ObjectKey]) -> Iterable[Wait]:
     waited = {job.key for job, _ in _waiting(before)}
-    proofs, changed = 0, None
+    proofs = 0
     found = sorted(_waiting(after), key=lambda each: (each[0].key not in subjects, each[0].key in waited, each[0].key))
     for job, sentence in found:
         is_pipelined = _pipelined(after.decisions, job)
@@ -299,9 +330,8 @@ def _waits(draft: Draft, before: _Course, after: _Course, subjects: Collection[O
             verdict = "waiting-for-termination"
         elif job.key in subjects or proofs < MOST_PROOFS:
             proofs += job.key not in subjects
-            changed = changed or draft.result()
-            known = changed.snapshot().jobs.get(job.key, job)
-            verdict = "not-now" if start_of(emptied(changed, [known]).decide(), job.key) is not None else "never"
+            alone = emptied(after.cluster, [after.end.jobs.get(job.key, job)])
+            verdict = "not-now" if start_of(alone.decide(), job.key) is not None else "never"
         pods = sum(task.status in WAITING for task in job.tasks)
         yield Wait(job.key, verdict, sentence, pods, anyway=job.key in waited)
 

@@ -35,6 +35,7 @@ def plan_document(plan: Plan) -> Json:
                 "gpus": each.gpus,
                 "when": each.when,
                 "cycle": each.cycle,
+                "seconds": round(each.seconds, 1),
                 "anyway": each.anyway,
             }
             for each in plan.starts
@@ -50,6 +51,7 @@ def plan_document(plan: Plan) -> Json:
                 "for": each.for_whom or None,
                 "action": each.action,
                 "cycle": each.cycle,
+                "seconds": round(each.seconds, 1),
                 "lost_gpu_hours": round(each.lost_gpu_hours, 2),
                 "anyway": each.anyway,
             }
@@ -62,6 +64,7 @@ def plan_document(plan: Plan) -> Json:
                 "pods": {pod: {"from": source, "to": target} for pod, (source, target) in each.moves.items()},
                 "for": each.for_whom or None,
                 "cycle": each.cycle,
+                "seconds": round(each.seconds, 1),
                 "anyway": each.anyway,
             }
             for each in plan.evicts

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from bosket.scheduler.answers.plan import Plan, Start, Wait
 
 
+#: The first of these that is true of one of its jobs is said of a workload.
+_WHEN: Final = {
+    "later": "later", "after-evictions": "after evictions", "after-deletions": "when what is deleted has ended",
+    "now": "at once",
+}  # fmt: skip
 #: So many workloads are named.
 _NAMED: Final = 3
 
@@ -28,7 +33,8 @@ def _about_workloads(plan: Plan) -> str:
     waits = {each.job: each for each in plan.waits}
     if len(by_workload) == 1:
         ((name, jobs),) = by_workload.items()
-        return f"{name} {_becomes(plan, jobs, starts, waits)}{_evictions(plan)}"
+        nobody_starts = all(job in waits for job in jobs)
+        return f"{name} {_becomes(plan, jobs, starts, waits)}{'' if nobody_starts else _evictions(plan)}"
     parts = []
     waiting = [name for name, jobs in by_workload.items() if any(job in waits for job in jobs)]
     started = [name for name, jobs in by_workload.items() if name not in waiting and all(job in starts for job in jobs)]
@@ -70,7 +76,9 @@ def _becomes(
     pods = sum(len(each.pods) for each in started)
     gpus = sum(each.gpus for each in started)
     whens = {each.when for each in started}
-    when = "at once" if whens == {"now"} else "after evictions" if "after-evictions" in whens else "later"
+    when = next(text for each, text in _WHEN.items() if each in whens)
+    if "later" in whens:
+        when = f"after {_duration(max(each.seconds for each in started))}"
     with_gpus = f" with {gpus:g} GPU{'' if gpus == 1 else 's'}" if gpus else ""
     return f"starts {when}: {_count(pods, 'pod')}{with_gpus} on {_count(len(nodes), 'node')}"
 
@@ -103,6 +111,10 @@ def _about_changes(plan: Plan) -> str:
     if waiting:
         parts.append(f"{_count(len(waiting), 'more job')} {'waits' if len(waiting) == 1 else 'wait'}")
     return "; ".join(parts) if parts else "no job starts, waits or is evicted that wouldn't anyway"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _count(number: int, what: str) -> str:

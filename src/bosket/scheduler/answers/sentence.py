@@ -19,6 +19,7 @@ from bosket.scheduler.answers.answer import (
     BINDING_FAILED,
     EVICTION_REFUSED,
     GATES_CLOSED,
+    LOWER_IN_ORDER,
     MIN_RUNTIME,
     NOT_TRIED,
     QUEUE_UNUSABLE,
@@ -98,7 +99,7 @@ class Sentences:
         nothing to say: all its pods have places."""
         has_place = self.decisions.has_a_place(waiting)  # by an action that came later than the reasons
         told = self._told(waiting.job, () if has_place else waiting.reasons)
-        return told.answer(self._position(waiting.job)) if told is not None else None
+        return told.answer(self._position(told, waiting.job)) if told is not None else None
 
     def about(self, key: ObjectKey) -> Answer | None:
         """The same by the job's key, also of one whose pods are to start where others end. None for one that doesn't
@@ -115,10 +116,10 @@ class Sentences:
         found = ((each.job.key, self.of(each)) for each in self.decisions.waiting)
         return {key: answer for key, answer in found if answer is not None}
 
-    def _position(self, job: Job) -> str:
+    def _position(self, told: Told, job: Job) -> str:
         ahead = self.line.ahead_of(job)
-        if ahead is None:
-            return ""
+        if ahead is None or (told.reason.code == LOWER_IN_ORDER and not ahead):
+            return ""  # those that were served before it aren't ahead of it any longer
         return {0: "no job ahead", 1: "1 job ahead"}.get(ahead, f"{ahead} jobs ahead")
 
     def _told(self, job: Job, reasons: Iterable[JobReason]) -> Told | None:
@@ -126,9 +127,11 @@ class Sentences:
         found = next((by_kind[kind] for kind in _FIRST if kind in by_kind), None)
         if found is None:
             return self._without_reason(job)
-        if (told := _about_itself(job, found) or _over_capacity(found)) is not None:
+        if (told := _about_itself(job, found)) is not None:
             return told
         lacks = Shortage(self.snapshot, self.decisions, self.room, job)
+        if isinstance(found, OverCapacity):
+            return _over_capacity(found, lacks)
         shortage = next((by_kind[kind] for kind in _SHORTAGES if kind in by_kind), None)
         match found:
             case MinRuntimeNotElapsed():
@@ -205,10 +208,11 @@ def _not_ready(reason: NotReady) -> Told:
     return Told(missing, (f"waits for pods{of} that don't exist yet: {reason.required} are needed, {exist}{also}",))
 
 
-def _over_capacity(reason: JobReason) -> Told | None:
-    """The limit of a queue, or for jobs that aren't preemptible its quota; None for other reasons."""
-    if not isinstance(reason, OverCapacity):
-        return None
+def _over_capacity(reason: OverCapacity, lacks: Shortage) -> Told:
+    """The limit of a queue, or for jobs that aren't preemptible its quota; also what nodes lack even when empty.
+
+    For a job that no node can hold, a limit would be raised in vain: then the nodes are the reason.
+    """
     need, held, most = (number(each) for each in (reason.requested, reason.allocated, reason.allowed))
     word, gb = _WORDS[reason.resource], ""
     what = f"{need} {reason.resource.removesuffix('s') if need == '1' else reason.resource}"
@@ -218,11 +222,16 @@ def _over_capacity(reason: JobReason) -> Told | None:
         reason.code, "queue", word, reason.requested, reason.allocated, reason.allowed, scope=reason.queue
     )
     if reason.code == OVER_LIMIT:
-        told = (f"needs {what}", f"{reason.queue} is limited to {most}{gb} and holds {held}{gb}")
+        needs, bound = f"needs {what}", f"{reason.queue} is limited to {most}{gb} and holds {held}{gb}"
     else:
         held_by = f"of which jobs that aren't preemptible hold {held}{gb}"
-        told = (f"needs {what} and isn't preemptible", f"{reason.queue} has a quota of {most}{gb}, {held_by}")
-    return Told(structured, told, in_line=True)
+        needs, bound = f"needs {what} and isn't preemptible", f"{reason.queue} has a quota of {most}{gb}, {held_by}"
+    if not lacks.lasts:
+        return Told(structured, (needs, bound), in_line=True)
+    never = lacks.told(None)
+    if lacks.exceeds_nodes:
+        return never
+    return Told(structured, (never.clauses[0], bound, *never.clauses[1:]), in_line=True)
 
 
 def _held_up(code: str, tier: Tier, clause: str, lacks: Shortage, shortage: JobReason | None) -> Told:

@@ -23,8 +23,11 @@ from bosket.scheduler.model.reason import (
     Scarcity,
     TopologyUnsatisfied,
 )
-from bosket.scheduler.model.resource import MEMORY, NOTHING, PODS, QUEUE_RESOURCES
+from bosket.scheduler.model.resource import GPU, MEMORY, NOTHING, PODS, QUEUE_RESOURCES
 from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.dynamicresources.fitness import CANNOT
+from bosket.scheduler.plugins.predicates.unfit import UNMET
 
 #: Amounts that differ by less are equal: sums of parts of GPUs.
 ROUNDING: Final = 1e-6
@@ -38,13 +41,19 @@ class Shortage:
 
     def __init__(self, snapshot: Snapshot, decisions: Decisions, room: FreeRoom, job: Job) -> None:
         self._snapshot, self._decisions, self._room, self._job = snapshot, decisions, room, job
-        self.demand: Demand = demand_of(job, decisions.outcome)
+        self.demand: Demand = demand_of(job, decisions.outcome, snapshot.nodes.devices.largest)
 
     @property
     def lasts(self) -> bool:
         """Whether empty nodes wouldn't do either, as far as amounts tell."""
         classes = self.demand.classes
         return any(self._room.of(pod_class).slots_when_empty < count for pod_class, count in classes.items())
+
+    @property
+    def exceeds_nodes(self) -> bool:
+        """Whether one of its pods asks for more than any node that may take it has."""
+        classes = self.demand.classes
+        return any(not self._room.of(pod_class).slots_when_empty for pod_class in classes)
 
     def told(self, reason: JobReason | None) -> Told:
         """What is too little, by KAI's reason; None where only searches for victims reported on the job."""
@@ -66,17 +75,22 @@ class Shortage:
         room = self._room.of(pod_class)
         if not room.nodes:
             return Told(Reason(POD_SCHEDULING_ERRORS, "nodes", scope="cluster"), ("the cluster has no nodes",))
+        if (too_large := self._larger_than_a_gpu(pod_class)) is not None:
+            return too_large
+        objections = objections or _sorted(room.objections)
         if objections and not (room.allowed and may_fit):
-            return self._refused(room, room.scarcest(self.demand.classes[pod_class]), objections)
+            return self._refused(room, pod_class, objections)
         return self._short(room, self.demand.classes[pod_class], objections)
 
     # Nodes
 
-    def _refused(self, room: ClassRoom, place: int, objections: dict[str, int]) -> Told:
+    def _refused(self, room: ClassRoom, pod_class: PodClass, objections: dict[str, int]) -> Told:
         """No node may take the pods, however much is free."""
+        place = GPU if self._asked(pod_class, GPU) else PODS
         reason = msgspec.structs.replace(self._reason(place, have=0.0, scope="cluster"), objections=objections)
-        nodes = "the only node may not" if room.nodes == 1 else f"none of {room.nodes} nodes may"
-        return Told(reason, (f"needs {self._need(place, room)}", f"{nodes} take it: {_listed(objections)}"))
+        needs = f"needs {self._need(place, room)}" if place == GPU or len(self.demand.tasks) > 1 else ""
+        nodes = "the only node doesn't take it" if room.nodes == 1 else f"none of {room.nodes} nodes takes it"
+        return Told(reason, (needs, f"{nodes}: {_listed(objections)}"))
 
     def _short(self, room: ClassRoom, count: int, objections: dict[str, int]) -> Told:
         place = room.scarcest(count)
@@ -88,7 +102,8 @@ class Shortage:
         reason = msgspec.structs.replace(reason, objections=objections)
         if (largest := room.largest(place)) < self._largest_pod(place):
             reason = msgspec.structs.replace(reason, limit=largest / unit, scope="node")
-            return Told(reason, (needs, f"the largest node has {self._amount(place, largest)}", out))
+            which = "the largest" if room.allowed == room.nodes else "the largest that may take it"
+            return Told(reason, (needs, f"{which} has {self._amount(place, largest)}", out))
         if room.slots_when_empty < count:
             total = room.total(place)
             has = "1 node has" if room.allowed == 1 else f"{room.allowed} nodes have"
@@ -116,12 +131,22 @@ class Shortage:
             there = f"what is free goes to {takers[0]}{more}, whose turn is earlier"
         return Told(reason, (needs, there, out, standing), in_line=True)
 
+    def _larger_than_a_gpu(self, pod_class: PodClass) -> Told | None:
+        """A pod that asks for more memory of a GPU than any GPU has; None for others."""
+        share, largest = pod_class.share, self.demand.device_mib
+        if share is None or largest is None or share.memory_mib <= largest:
+            return None
+        reason = Reason(
+            POD_SCHEDULING_ERRORS, "nodes", "gpu-memory", float(share.memory_mib), limit=float(largest), scope="node"
+        )
+        return Told(reason, (f"needs {share.memory_mib} MiB of a GPU's memory", f"the largest GPU has {largest} MiB"))
+
     def _unfit(self, because: PodUnfit) -> Told:
         """No node would do: the request is larger than any, or an object that it refers to is missing."""
         names = self._snapshot.resource_names
         for pod_class in self.demand.classes:
             for place, _ in pod_class.holds:
-                amount = asked(pod_class, place)
+                amount = self._asked(pod_class, place)
                 largest = float(self._snapshot.nodes.allocatable[place].max(initial=0.0))
                 if place == PODS or amount <= largest:
                     continue
@@ -131,8 +156,12 @@ class Shortage:
                     self._reason(place, have=free / unit, limit=largest / unit, scope="node"),
                     (f"needs {shown(place, amount, names)} on one node", have),
                 )
-        lines = because.text.splitlines()
-        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), (" ".join(lines[1:] or lines).strip().rstrip("."),))
+        lines = because.text.splitlines() or ["no node takes its pods"]
+        if len(lines) > 1 and lines[0].startswith(UNMET):  # then a line for each check that fails, after its name
+            lines = [line.partition(": ")[2].rstrip(".") or line for line in lines[1:] if line]
+        elif CANNOT in lines[0]:
+            lines = [" ".join([lines[0].partition(CANNOT)[2], *lines[1:]])]
+        return Told(Reason(POD_SCHEDULING_ERRORS, "spec"), tuple(lines))
 
     def _takers(self) -> list[ObjectKey]:
         """Other jobs that this cycle gave places to."""
@@ -141,23 +170,36 @@ class Shortage:
     def _reason(self, place: int, *, have: float, scope: str, limit: float | None = None) -> Reason:
         word = WORDS.get(place) or self._snapshot.resource_names[place]
         need = self.demand.amount(place) / UNITS.get(place, 1.0)
-        return Reason(POD_SCHEDULING_ERRORS, "nodes", word, need, have, limit, scope)
+        return Reason(POD_SCHEDULING_ERRORS, "nodes", word, need or None, have, limit, scope)
 
     def _need(self, place: int, room: ClassRoom) -> str:
         """`32 GPUs on 4 nodes` where each pod needs a node of its own, `12 GPUs in 6 pods` where it doesn't."""
         text, count = shown(place, self.demand.amount(place), self._snapshot.resource_names), len(self.demand.tasks)
         if place == PODS:
-            return text
-        smallest = min(asked(pod_class, place) for pod_class in self.demand.classes)
-        if room.allowed and smallest * 2 > room.largest(place):
-            return f"{text} on one node" if count == 1 else f"{text} on {count} nodes"
-        return text if count == 1 else f"{text} in {count} pods"
+            return f"room for {text}"
+        if place == GPU and (memory := self._gpu_memory()):
+            text = f"{memory} ({text})"
+        if count == 1:
+            return text if number(self.demand.amount(place) / UNITS.get(place, 1.0)) == "1" else f"{text} on one node"
+        smallest = min(self._asked(pod_class, place) for pod_class in self.demand.classes)
+        if room.allowed and room.counts(place) and smallest * 2 > room.largest(place):
+            return f"{text} on {count} nodes"
+        return f"{text} in {count} pods"
+
+    def _gpu_memory(self) -> str:
+        """What is asked for of GPUs' memory; empty where it isn't memory that is asked for."""
+        shares = [pod_class.share for pod_class in self.demand.classes for _ in range(self.demand.classes[pod_class])]
+        mib = sum(each.memory_mib * each.devices for each in shares if each is not None)
+        return f"{mib} MiB of GPU memory" if mib else ""
+
+    def _asked(self, pod_class: PodClass, place: int) -> float:
+        return asked(pod_class, place, self.demand.device_mib)
 
     def _amount(self, place: int, amount: float) -> str:
         return shown(place, amount, self._snapshot.resource_names, unit=False)
 
     def _largest_pod(self, place: int) -> float:
-        return max(asked(pod_class, place) for pod_class in self.demand.classes)
+        return max(self._asked(pod_class, place) for pod_class in self.demand.classes)
 
     # The queue
 
@@ -222,12 +264,29 @@ def _short_level(label: str) -> str:
 
 def _objections(refused: NodesRefused) -> dict[str, int]:
     """Nodes that may not take the pods, by what they say, the most frequent first."""
-    found = [(text, count) for text, count in refused.by_reason.items() if not _is_shortage(text)]
-    return dict(sorted(found, key=lambda each: (-each[1], each[0])))
+    return _sorted({text: count for text, count in refused.by_reason.items() if not _is_shortage(text)})
+
+
+def _sorted(objections: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(objections.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _is_shortage(text: str) -> bool:
     return text == POD_NUMBER or text.startswith(SHORT_PREFIXES)
+
+
+#: Kubernetes' words for what is so now, by what follows "node(s) ": of one node, of several.
+_STANDING: Final = {
+    "were unschedulable": ("is cordoned", "are cordoned"),
+    "were not ready": ("is not ready", "are not ready"),
+}
+
+
+def _said(text: str, count: int) -> str:
+    """An objection after the number of nodes."""
+    said = text.removeprefix("node(s) ")
+    one, several = _STANDING.get(said, (said, said))
+    return one if count == 1 else several
 
 
 def _listed(objections: dict[str, int], *, node: bool = False) -> str:
@@ -236,6 +295,6 @@ def _listed(objections: dict[str, int], *, node: bool = False) -> str:
     def who(count: int) -> str:
         return str(count) if not node else "1 node" if count == 1 else f"{count} nodes"
 
-    texts = [f"{who(count)} {text.removeprefix('node(s) ')}" for text, count in objections.items()]
+    texts = [f"{who(count)} {_said(text, count)}" for text, count in objections.items()]
     more = [f"and {len(texts) - _MOST_OBJECTIONS} other reasons"] if len(texts) > _MOST_OBJECTIONS else []
     return ", ".join([*texts[:_MOST_OBJECTIONS], *more])

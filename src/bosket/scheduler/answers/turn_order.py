@@ -46,6 +46,13 @@ class Turn(msgspec.Struct, frozen=True, rename="camel"):
     sentence: str  #: why it waits; empty where it doesn't
 
 
+class OrderReport(msgspec.Struct, frozen=True, rename="camel"):
+    """What `bosket order --json` prints, and `GET /order` gives."""
+
+    turns: tuple[Turn, ...]
+    of: int  #: how many jobs there are in line
+
+
 def turn_order(snapshot: Snapshot, configuration: Configuration, decisions: Decisions) -> tuple[Turn, ...]:
     """All jobs that may be scheduled and have pods left to place, the next one first."""
     session = open_session(snapshot, configuration)
@@ -126,6 +133,10 @@ class _Standing:
         finally:
             session.queues.allocated = now
         rule = deciding_rule(*ranks) if len(ranks[0]) == 7 else None
+        if rule is None:
+            older = first.created != second.created
+            reason = f"{first.name} is the older queue" if older else f"the name of {first.name} comes first"
+            return f"{first.name} and {second.name} stand alike, and {reason}"
         return _in_words(rule, (first.name, second.name), (first.priority, second.priority), shares)
 
 
@@ -135,7 +146,7 @@ def _percent(session: Session, row: QueueRow, wanted: float) -> str:
     return f"{held / share:.0%}" if 0 < share < float("inf") else ""
 
 
-def _in_words(rule: RankRule | None, names: tuple[str, str], priorities: tuple[int, int], shares: Sequence[str]) -> str:
+def _in_words(rule: RankRule, names: tuple[str, str], priorities: tuple[int, int], shares: Sequence[str]) -> str:
     first, second = names
     match rule:
         case "above-share":
@@ -149,7 +160,6 @@ def _in_words(rule: RankRule | None, names: tuple[str, str], priorities: tuple[i
         case "share-with-job" | "share":
             if all(shares) and shares[0] != shares[1]:
                 return f"{first} comes to {shares[0]} of its fair share with it, {second} to {shares[1]} with the next"
-            return f"{first} has the smaller part of its share with it than {second} with the next"
+            return f"{first} would hold a smaller part of its share with it than {second} with the next"
         case "bound":
             return f"{first} may have less than {second}"
-    return f"{first} and {second} stand alike, and {first} is the older queue, or its name the smaller"

@@ -167,7 +167,7 @@ def _search_budgets(document: Any, report: Report) -> SearchBudgets:
         least_per_job=_duration(
             f"{where}.minJobSearchDuration", document.get("minJobSearchDuration"), defaults.least_per_job
         ),
-        # Whoever gives a default means all that aren't named.
+        # A default applies to all that aren't named.
         generator=generator if DEFAULT_KEY in generator else {**defaults.generator, **generator},
     )
     if budgets.job and budgets.least_per_job >= budgets.job:

@@ -1,1 +1,1 @@
-"""What happens when `decide` raises: culprits are found and left out, and evidence is kept."""
+"""What happens when `decide` raises: culprits are found and left out, and a snapshot is kept as evidence."""

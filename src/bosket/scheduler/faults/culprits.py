@@ -1,9 +1,9 @@
-"""Which jobs, nodes, queues or plugins make `decide` raise, found by trying without them: `decide` is pure.
+"""Finds the jobs, nodes, queues or plugins with which `decide` raises, by calling it on parts of the snapshot.
 
-First it is tried without all jobs; where that is no help without all nodes too, then without all queues. Each of these
-kinds is then put back in halves, and what can't be put back without another exception is a culprit. A search is a
-generator that yields before every trial, each of which costs as much as a cycle: the scheduler's loop rests in between
-(`quarantine`), `replay` goes through it at once.
+`decide` is pure, so trials have no effect. First it is called without all jobs; if that raises, too, also without all
+nodes, then without all queues. Each of these kinds is then put back in halves; an object that can't be put back without
+another exception is a culprit. The search is a generator that yields before every trial, because each costs as much as
+a cycle: the scheduler's loop pauses in between (`quarantine`), `replay` doesn't.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins import BUILT_IN
 
-#: Trials of one search. Beyond them whole halves are left out instead of being divided further.
+#: The maximum number of trials; beyond it whole halves are left out instead of being divided further.
 TRIALS: Final = 150
 
 POD_GROUP, NODE, QUEUE, PLUGIN = "PodGroup", "Node", "Queue", "Plugin"
@@ -66,7 +66,7 @@ def find_culprits(
     `among`: the only ones that are suspected. When `may_go_on` says no, whole halves are left out as they are.
     `searching`: False where it raised while it placed, so that trials needn't search for victims.
     """
-    court = _Court(snapshot, configuration, may_go_on, searching=searching)
+    court = _Trials(snapshot, configuration, may_go_on, searching=searching)
     if among is not None:
         return (yield from court.narrow(sorted(among), ()))
     levels = [court.jobs(), court.nodes(), court.queues()]
@@ -85,7 +85,7 @@ def find_culprits(
         wider = [each for other in needed[:number] for each in other]
         culprits += yield from court.narrow(level, [*wider, *culprits])
     if len(culprits) > 1:
-        # Of jobs that only fail together, others may be fewer. And where most jobs fail that wait, it may be because of
+        # Jobs may only fail together, and then others may be fewer. Where most pending jobs fail, the cause may be
         # one node or plugin that they all meet; without one of these, what is decided about everybody changes.
         most = sum(each.kind == POD_GROUP for each in culprits) * 2 > len(snapshot.unsettled)
         for alternative in (court.jobs()[::-1], *((court.nodes(), court.plugins()) if most else ())):
@@ -95,7 +95,7 @@ def find_culprits(
     return culprits
 
 
-class _Court:
+class _Trials:
     """Trials of one snapshot."""
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Snapshots on which `decide` raised, kept as files for `bosket replay`: redacted as all snapshot files are, few, and
-not large.
+"""Snapshots on which `decide` raised, kept as files for `bosket replay`: redacted, few, and of limited size.
 
-The scheduler's page `/debug/failed-snapshot` gives the newest out, `/debug/left-out` says what cycles do without. A
-directory that can't be written to costs the file and nothing else.
+The local page `/debug/failed-snapshot` returns the newest one, `/debug/left-out` what cycles leave out. A directory
+that can't be written costs only the file.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from bosket.scheduler.recording.writer import zipped
 _log = logging.getLogger(__name__)
 
 MOST_FILES: Final = 5
-#: Of all files together. The operator's deployments have 16 MiB for temporary files, in memory.
+#: The size of all files together. The operator's deployments have 16 MiB for temporary files, in memory.
 MOST_BYTES: Final = 12 * 2**20
 _PREFIX, _SUFFIX, _UNFINISHED = "failed-", ".zip", ".zip.part"
 
 
 class FailedSnapshots:
-    """The newest few files in one directory."""
+    """The newest files in one directory."""
 
     def __init__(self, directory: Path | None) -> None:
         """`directory`: None keeps none."""
@@ -41,12 +40,12 @@ class FailedSnapshots:
         self._number = 0
 
     async def keep(self, recorded: Recorded) -> Path | None:
-        """Writes the snapshot down, in a thread; None when it isn't kept, which the log says why."""
+        """Writes the snapshot in a thread; returns None when it isn't kept, and the log says why."""
         if self._directory is None:
             return None
         try:
             return await asyncio.to_thread(self._write, self._directory, recorded)
-        except Exception as error:  # what made `decide` raise may do so here, too
+        except Exception as error:  # the defect that made `decide` raise may strike here, too
             _log.warning("the snapshot that the scheduler failed on isn't kept: %s: %s", type(error).__name__, error)
             return None
 
@@ -57,7 +56,7 @@ class FailedSnapshots:
             return None
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = directory.lstat()
-        # In a directory that everybody may write to, somebody else may have made it before us.
+        # In a directory that is writable for all, another user may have created the file before us.
         if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid():
             raise OSError(f"{directory} is no directory of this process' user")
         self._number += 1

@@ -1,7 +1,6 @@
-"""What the scheduler does when it fails: finds out with what, tells it, and keeps a snapshot that shows it.
+"""Failures: what the scheduler does after an exception: finds the culprits, reports them, and keeps the snapshot.
 
-Called by the loops that place and that search, with whatever `decide` or the live state raised. Nothing here decides:
-`quarantine` says what cycles go without.
+Called by both loops with exceptions of `decide` or the live state. `quarantine` decides what cycles leave out.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Failures:
-    """What is left out of the cycles of one scheduler, and what is kept of the cycles that failed."""
+    """Handles the failures of one scheduler."""
 
     def __init__(
         self,
@@ -54,17 +53,17 @@ class Failures:
         self._investigating = asyncio.Lock()  # placing and searching may fail at the same time
 
     async def look(self, now: float) -> Snapshot | None:
-        """The newest snapshot; None when there is none to be had, whatever is left out."""
+        """The newest snapshot; None when none can be taken, whatever is left out."""
         try:
             snapshot = self._state.snapshot(now)
         except Exception as error:
-            _log.exception("the cluster can't be looked at")
+            _log.exception("no snapshot can be taken")
             self._metrics.failed("snapshot")
             if await self._left_out_any(now, error):
                 try:
                     return self._state.snapshot(now)
                 except Exception:
-                    _log.exception("the cluster still can't be looked at")
+                    _log.exception("still no snapshot can be taken")
             _log.error("nothing is scheduled in this cycle")
             return None
         self._feed.looked_at()

@@ -1,8 +1,8 @@
 """A snapshot without some of its jobs, nodes or queues.
 
-Used by `quarantine`: `decide` is pure, so what it does without an object can be tried. Pods of a job that is left out
-stay where they are and hold what they hold: nobody places or evicts them. A node that is left out isn't there for
-anybody; its pods run on. Jobs of a queue that is left out wait, with the reason.
+Used by `quarantine` to try `decide` without an object. Pods of a job that is left out keep their resources; they are
+neither placed nor evicted. A node that is left out doesn't exist for the cycle; its pods keep running. Jobs of a queue
+that is left out wait, with the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bosket.scheduler.model.verdict import VerdictMemory
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a cycle does without."""
+    """What a cycle leaves out."""
 
     jobs: frozenset[ObjectKey] = frozenset()
     nodes: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class LeftOut:
 
 
 def without(snapshot: Snapshot, left_out: LeftOut) -> Snapshot:
-    """The snapshot without these; the very same where there are none."""
+    """The snapshot without these; the very same object where there are none."""
     if left_out.jobs:
         snapshot = _without_jobs(snapshot, left_out.jobs)
     if not left_out.nodes.isdisjoint(snapshot.nodes.rows):

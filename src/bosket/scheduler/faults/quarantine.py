@@ -1,10 +1,9 @@
-"""Cycles that go on though `decide` raises: whatever it raises with is left out, by name, and everything else is
-scheduled.
+"""Quarantine: cycles go on although `decide` raises: culprits are left out by name, and the rest is scheduled.
 
-The loop decides through `Quarantine.decide`, searches through `Quarantine.search`. When one of them raises,
-`investigate` finds the culprits (`culprits`); the loop then decides again at once. What is left out is tried again when
-it changed or another configuration is in force, and otherwise after a while that doubles each time; a second failure of
-the same object costs a few more trials, not another search, also when it was scheduled in between.
+The loop decides through `Quarantine.decide`, searches through `Quarantine.search`. After an exception `investigate`
+finds the culprits (`culprits`), and the loop decides again at once. What is left out is tried again when it changed or
+the configuration did, and otherwise with back-off. A second failure of the same object costs a few trials instead of
+another search, even if it was scheduled in between.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
 _log = logging.getLogger(__name__)
 
-#: Has `decide` run on a snapshot and a configuration, wherever that is.
+#: Runs `decide` on a snapshot and a configuration, in a thread or on the loop.
 Compute = Callable[[Snapshot, Configuration], Awaitable[Decisions]]
 
-#: How long something is left out that doesn't change: at first, and at most.
+#: The first and the longest back-off of an offender that doesn't change.
 FIRST_SECONDS: Final = 60.0
 MOST_SECONDS: Final = 3600.0
-#: Something that changes all the time is tried no more often than this.
+#: The shortest interval between trials of an offender that changes all the time.
 CHANGED_SECONDS: Final = 5.0
-#: The trials of a search may take so long; then what it has narrowed down is left out as it is.
+#: The time limit of a search; then the candidates that remain are left out together.
 SEARCH_SECONDS: Final = 30.0
 
 
@@ -55,13 +54,13 @@ class Offender:
 
     suspect: Suspect
     error: str
-    looks: object  #: what it was when `decide` raised; when it is something else it is tried again
+    looks: object  #: its content when `decide` raised; a changed object is tried again
     failures: int
     failed_at: float
 
     @property
     def due_at(self) -> float:
-        """When it is tried again though it didn't change."""
+        """When an unchanged offender is tried again."""
         return self.failed_at + min(MOST_SECONDS, FIRST_SECONDS * 2.0 ** min(self.failures - 1, 20))
 
     def next_trial_at(self, looks: object) -> float:
@@ -92,7 +91,7 @@ class Quarantine:
         self._released: dict[Suspect, tuple[Offender, float]] = {}
         self._try_all = False
         self._on_trial: frozenset[Suspect] = frozenset()
-        # Searches cost as much as many cycles: one that found nothing isn't repeated at once.
+        # A search costs as much as many cycles: after one without result there is a pause.
         self._vain_searches, self._no_search_before = 0, 0.0
 
     @property
@@ -150,7 +149,8 @@ class Quarantine:
             others = {each: offender for each, offender in before.items() if each not in on_trial}
             found = await search.run(*_without(snapshot, configuration, others), on_trial.union(released))
             if found:
-                self._release(on_trial.difference(found), snapshot.now)  # they are innocent
+                # the next failure was without them, so they are not the cause
+                self._release(on_trial.difference(found), snapshot.now)
         if not found:
             if snapshot.now < self._no_search_before:
                 return False

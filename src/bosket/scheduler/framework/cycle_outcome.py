@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.eviction_limits import EvictionLimits
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.operation import Tentative
+from bosket.scheduler.framework.tentative import Tentative
 from bosket.scheduler.model.decisions import CANDIDATES, CycleStep, Eviction, Operation, StaleGang
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import JobReason, TopologyUnsatisfied
@@ -32,7 +32,7 @@ class CycleOutcome:
         self.reservations: tuple[Reservation, ...] | None = None
         self.look_again_at = math.inf
         self.searches = SearchStatistics()
-        #: statements of gangs that found victims but aren't served; visible to later jobs until `take_back`
+        #: outcomes of searches for gangs that found victims but aren't served; visible to later jobs until `take_back`
         self.left_in_effect: list[Tentative] = []
         self.jobs_seen = 0  #: by the step that is under way
         self.steps: list[CycleStep] = []  #: those that have ended

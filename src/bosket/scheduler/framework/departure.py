@@ -35,9 +35,12 @@ class Baseline:
     def restore(self) -> None:
         """Restores all accounts to the bit. Accounts of queues that did not change stay the same objects."""
         nodes, queues = self._nodes, self._queues
+        # Copied in place: class views and cells hold views of these very arrays.
         np.copyto(nodes.idle, self.idle)
         np.copyto(nodes.releasing, self.releasing)
         nodes.overdrawn = self.overdrawn
+        # The lists are refilled, not replaced, because `Turns` holds a reference to them; unchanged tuples keep their
+        # identity, which caches rely on.
         queues.allocated[:] = self.allocated
         queues.non_preemptible[:] = self.non_preemptible
 

@@ -1,5 +1,7 @@
 """The contract of each extension point: what a plugin registers, and when the scheduler calls it.
 
+Here are orders, and all about where pods go; who may be evicted for whom is in `eviction_extension`.
+
 A plugin registers in its `open`, with `session.node_scores.add(scorer)` and the like; `extension_points` says how the
 answers of several plugins combine. Each contract says when and how often its extension is called, and what it may
 assume. These rules hold for all of them:
@@ -22,7 +24,7 @@ assume. These rules hold for all of them:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -30,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask, NodeRow
@@ -359,86 +360,6 @@ class QueueOrder(Protocol):
         ...
 
 
-class ReclaimRight(Protocol):
-    """Says whether a job may take back resources from other queues at all.
-
-    Called by reclaim, once for each job that waits when the action begins, and again in the job's turn.
-    May assume that nothing is being simulated at that time. Without any `ReclaimRight` nobody reclaims.
-    """
-
-    def __call__(self, reclaimer: JobState) -> bool: ...
-
-
-class VictimFilter(Protocol):
-    """Says which jobs may be evicted for another one.
-
-    Called before each search, for far more jobs than are evicted: it must be cheap.
-    May assume that nothing is being simulated at that time, and that the victim has tasks on nodes.
-    """
-
-    by_job: bool  #: whether `takes` has an opinion; otherwise only `takes_from` is called
-
-    def takes_from(self, preemptor: JobState, queue_row: QueueRow) -> bool:
-        """Whether jobs of a queue may be evicted. Called once per search and queue that has running jobs."""
-        ...
-
-    def takes(self, preemptor: JobState, victim: JobState) -> bool:
-        """Whether a job may be evicted. Called once per search and job of a queue that all filters let through.
-
-        One that is only protected for a time asks `session.limits.protects(until)`, so that the preemptor's
-        status can say how long it has to wait."""
-        ...
-
-
-class ScenarioValidator(Protocol):
-    """Says whether the outcome of a scenario is just.
-
-    Called once for each simulation that placed the preemptor, in the order of registration. The first validator that
-    refuses ends the scenario, and the generator's next one is tried.
-    May assume that the outcome is in effect: accounts and placements show it, `scenario` holds what queues held before.
-    """
-
-    def __call__(self, scenario: Scenario) -> bool: ...
-
-
-class GatheredVictims(Protocol):
-    """The victims that one attempt of a search has gathered so far; scenarios are made of them."""
-
-    start: Scenario  #: the pending tasks, with the victims that go in any case
-    potential: list[Batch]  #: those gathered so far, in the order of victims
-    feasible: Mask  #: nodes that may be used whatever victims are chosen
-
-    def steps(self) -> Iterator[None]:
-        """Gathers victims until they could possibly make room, again and again, until there are no more."""
-        ...
-
-    def tasks_of(self, batches: Iterable[Batch]) -> int:
-        """The tasks of all these batches as bits of a number: the same tasks give the same number."""
-        ...
-
-    def scenario(self, batches: Sequence[Batch]) -> Scenario:
-        """The scenario with these victims, beside those that go in any case."""
-        ...
-
-    def free_gpus(self) -> NDArray[np.float64]:
-        """(node,): GPUs that are idle or being released, before any victim is evicted."""
-        ...
-
-
-class ScenarioGenerator(Protocol):
-    """Says which sets of victims to try, one after the other, as victims are gathered in their order.
-
-    Called once for each attempt of a search: for the whole job, and for larger and larger parts of it. Drawn from until
-    a scenario succeeds, its budget is used up, or it ends. A scenario that has failed in the same search already is
-    skipped and costs nothing.
-    May assume that between two draws the scenario before was undone: it sees nodes and queues as before the search.
-    """
-
-    name: str  #: in the configuration of budgets, in metrics and logs
-
-    def __call__(self, search: GatheredVictims) -> Iterator[Scenario]: ...
-
-
 class CapacityCheck(Protocol):
     """Says why a job's queue, or one above it, has no room for what the job's next tasks ask for; None when it has.
 
@@ -460,14 +381,15 @@ class HeldNodes(NamedTuple):
 
 
 class Reserver(Protocol):
-    """Holds nodes for jobs that are to start later.
+    """Holds nodes for jobs that are to start later. At most one plugin registers one, and the first counts.
 
-    Called for each job that is about to be placed, in simulations too; what is nominated for a job is its own all the
-    same. At most one plugin registers one, and the first counts.
+    `held_from` is called for each job that is about to be placed, each time, in simulations too; not where a job gets
+    the nodes that were nominated for it, which are its own all the same.
+    May assume that the next tasks of the job aren't placed yet.
     """
 
     def reserve(self) -> tuple[Reservation, ...]:
-        """The reservations of this cycle, in the order of their rights. Called once all plugins have opened."""
+        """The reservations of this cycle, in the order of their rights. Called once, when all plugins have opened."""
         ...
 
     def overdue(self) -> Iterable[tuple[JobState, float, list[JobState]]]:
@@ -476,7 +398,7 @@ class Reserver(Protocol):
         ...
 
     def held_from(self, job: JobState, tasks: Sequence[Task]) -> HeldNodes | None:
-        """What is held for others, as far as the job would be in their way; None where it may go anywhere."""
+        """The nodes held for other jobs, if the job could be in their way; None where the job may go anywhere."""
         ...
 
 

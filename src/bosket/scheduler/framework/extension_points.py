@@ -9,6 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
+from bosket.scheduler.framework.eviction_extension import (
+    ReclaimRight,
+    ScenarioGenerator,
+    ScenarioValidator,
+    VictimFilter,
+)
 from bosket.scheduler.framework.extension import (
     BindDetail,
     CapacityCheck,
@@ -22,14 +28,10 @@ from bosket.scheduler.framework.extension import (
     PlacementListener,
     PlacementPlan,
     QueueOrder,
-    ReclaimRight,
     Reserver,
-    ScenarioGenerator,
-    ScenarioValidator,
     SubGroupKey,
     TaskCheck,
     TaskKey,
-    VictimFilter,
 )
 
 F = TypeVar("F")

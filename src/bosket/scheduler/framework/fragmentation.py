@@ -1,13 +1,12 @@
-"""How much of nodes' free GPUs pods of a mix could use, and how much of that a placement would spoil.
+"""FreeGpus: how much of the free GPUs pods of a mix could use, and how much of that a placement would make unusable.
 
-What is free of a GPU is fragmented for a shape of pods when none of them could use it: too little of the GPU is left,
-or too little CPU or memory of its node, or the node isn't for them. A node is scored by how much the fragmentation that
-is expected over the mix would grow ("Beware of Fragmentation", USENIX ATC 2023). That measure sees no difference
-between a node with CPU for one more pod and a node with CPU for eight; so a part of a GPU counts `LIMITED` less for a
-shape if CPU or memory would be used up before pods of that shape reach it. On the openb trace 0.3 to 0.7 percent points
-more of all GPUs are allocated with it.
+A free part of a GPU is fragmented for a shape of pods that can't use it: too little of the GPU is free, or too little
+CPU or memory of its node, or the node refuses the shape. A node is scored by the growth of the expected fragmentation
+over the mix ("Beware of Fragmentation", USENIX ATC 2023). That measure doesn't distinguish a node with CPU for one more
+pod from a node with CPU for eight; so a part of a GPU counts `LIMITED` less for a shape if CPU or memory would be used
+up before pods of that shape reach it. On the openb trace this allocates 0.3 to 0.7 percent points more of all GPUs.
 
-Amounts of GPUs are in devices. All is kept node by node: a placement changes one of them.
+Amounts of GPUs are in devices. Everything is kept per node: a placement changes one node.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from bosket.scheduler.model.task import PodClass
 Values = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-#: How much less a part of a GPU counts that pods of a shape reach only after CPU or memory of the node is used up.
+#: The discount of a part of a GPU that a shape reaches only after CPU or memory of the node is used up.
 LIMITED = 0.2
-#: What is free of shared devices is counted in so many parts, as fractions of GPUs are asked for.
+#: Free parts of shared devices are counted in units of 1/PARTS, like requested fractions.
 PARTS = 100
-#: Sums of parts that aren't whole mebibytes differ by that from what was asked for, in parts.
+#: Tolerance, in parts, of sums that aren't whole MiB.
 _SLACK = 0.01
-#: So many shared devices of a node there is room for at first.
+#: The initial number of slots for shared devices of a node.
 _SLOTS = 8
 #: For so many nodes at once what is compared with each of them lies ready.
 _TILED = 1024
 
 
 class FreeGpus:
-    """The free GPUs of all nodes, those that are being released included, as pods of a mix could use them."""
+    """The free and releasing GPUs of all nodes, as pods of a mix could use them."""
 
     def __init__(self, snapshot: Snapshot, ledger: NodeLedger, mix: PodMix) -> None:
         shapes, table = mix.shapes, snapshot.nodes
@@ -94,7 +93,7 @@ class FreeGpus:
     # What is free
 
     def catch_up(self) -> None:
-        """Looks at nodes that have changed."""
+        """Recounts changed nodes."""
         log = self._ledger.log
         if self._seen != len(log):
             for row in set(log[self._seen :]):
@@ -150,7 +149,7 @@ class FreeGpus:
         return expected[:count]
 
     def usable_now(self) -> Values:
-        """(node, shape): what of free GPUs at least one more pod of the shape could use."""
+        """(node, shape): the free GPUs that at least one more pod of the shape could use."""
         self.catch_up()
         free, size = self._ledger.free(), self._size_of if len(self._least) > 1 else np.zeros_like(self._size_of)
         fed = np.minimum(self._by_cpu[size] * free[CPU][:, None], self._by_memory[size] * free[MEMORY][:, None])
@@ -158,16 +157,15 @@ class FreeGpus:
         return found
 
     def rooms(self, row: NodeRow, names: Sequence[str]) -> list[int]:
-        """What is free of these shared devices, in mebibytes; -1 for one that takes nobody."""
+        """The free MiB of these shared devices; -1 for one that takes no pods."""
         size, groups = self._sizes[row], self._ledger.shared.on(row)
         return [groups[name].room(size) for name in names]
 
     def _expected(self, rows: Places, besides: Values, usable: Values) -> Values:
-        """(node,): what of free GPUs is usable, as expected over the mix. `besides`: (resource, node), CPU and memory
-        that nodes have."""
+        """(node,): usable free GPUs, expected over the mix. `besides`: (resource, node), free CPU and memory."""
         cpu, memory = besides
         if len(self._least) == 1:
-            # Products of a column and a row: no sums, so they are the same however many there are.
+            # An outer product has no sums, so the floats are the same for any number of rows.
             fed = np.dot(cpu[:, np.newaxis], self._by_cpu)
             np.minimum(fed, np.dot(memory[:, np.newaxis], self._by_memory), out=fed)
             some = fed >= (self._least if len(fed) > _TILED else self._least_tiled[: len(fed)])
@@ -180,15 +178,16 @@ class FreeGpus:
         fed *= LIMITED / (1 - LIMITED)
         fed += usable
         fed *= some
-        # The sum of a row must not depend on how many there are: so it is no product of matrices.
+        # Not a matrix product: BLAS sums a row differently for different numbers of rows, and scores are compared for
+        # equality.
         weights = self._weights[0] if len(self._weights) == 1 else self._weights[self._family[rows]]
         return np.asarray(np.vecdot(fed, weights))
 
     # What a placement would change
 
     def growth(self, pod_class: PodClass, rows: Places) -> Values:
-        """(node,): by how much the expected fragmentation grows when a pod of the class is put there, on the best
-        devices. Nodes where it doesn't fit get some number."""
+        """(node,): the growth of the expected fragmentation if a pod of the class is placed there, on the best devices.
+        Undefined for nodes where it doesn't fit."""
         self.catch_up()
         free, amounts, share = self._ledger.free(), pod_class.amounts, pod_class.share
         if share is not None and share.devices > 1:
@@ -230,8 +229,8 @@ class FreeGpus:
         return found
 
     def device_worths(self, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> list[float]:
-        """What of the node's free GPUs is usable, as expected over the mix, after a pod took its part of one of these
-        shared devices; then the same for each of so many whole GPUs."""
+        """The usable part of the node's free GPUs, expected over the mix, after a pod took its part of one of these
+        shared devices; then the same for each whole GPU."""
         self.catch_up()
         share = pod_class.share
         assert share is not None
@@ -245,7 +244,7 @@ class FreeGpus:
         return worths + worths[-1:] * (whole - 1)
 
     def _growth_on_several(self, pod_class: PodClass, row: NodeRow) -> float:
-        """The growth where a pod shares several devices: what each of them alone would change, added up."""
+        """The growth where a pod shares several devices: the sum of the changes of each device alone."""
         share = pod_class.share
         assert share is not None
         names, whole = self._ledger.shared.with_room(share, row), max(int(self._codes[row, -1]) - PARTS, 0)

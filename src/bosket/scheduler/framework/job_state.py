@@ -161,6 +161,7 @@ class JobState:
             return found
         if task.status is PENDING:
             return UNPLACED
+        # Made on first use: for most jobs no running task is ever asked about.
         if self._found is None:
             self._found = {}
         found = self._found.get(task)
@@ -375,6 +376,7 @@ class JobState:
         As in KAI, a sub-group without any task keeps its minimum. One without a minimum needs nothing to be satisfied,
         and where the pod group says how many sub-groups are enough, others may be left out.
         """
+        # Minima are changed in the states themselves, because `satisfied` and `next_tasks` run for every placement.
         minima = {name: state.minimum for name, state in self._sets.items()}
         if self.only_set is None:
             part: dict[str, list[Task]] = {name: [] for name in self._sets}

@@ -1,4 +1,4 @@
-"""The states of a session's jobs, made when they are first asked for, and which jobs wait."""
+"""JobStates: the states of a session's jobs, made on first use, and which jobs are pending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bosket.scheduler.model.snapshot import Snapshot
 
 
 class JobStates:
-    """States by job. It is also what the states ask of the session: a `JobContext`."""
+    """States by job; also the `JobContext` of the states."""
 
     def __init__(
         self, snapshot: Snapshot, nodes: NodeLedger, orders: Orders, capacity: Capacity, outcome: CycleOutcome
@@ -44,7 +44,7 @@ class JobStates:
         return iter(self._states.values())
 
     def state(self, job: Job) -> JobState:
-        """The job's state; its queue can hold jobs."""
+        """The job's state; the caller knows that its queue can hold jobs."""
         state = self._states.get(job.key)
         if state is None:
             state = self._states[job.key] = JobState(job, self, self._snapshot.queues.rows[job.queue])
@@ -58,11 +58,11 @@ class JobStates:
         return found
 
     def known(self, job: Job) -> JobState | None:
-        """The job's state; None when nobody has asked for it."""
+        """The job's state; None if it was never used in this session."""
         return self._states.get(job.key)
 
     def candidates(self) -> list[JobState]:
-        """Jobs with pending tasks that may be scheduled at all. Why others may not is recorded."""
+        """Jobs with pending tasks that may be scheduled at all. The reasons against other jobs are recorded."""
         if self._candidates is None:
             self._candidates = self._find_candidates()
         return self._candidates
@@ -84,7 +84,7 @@ class JobStates:
     def pending(self) -> list[JobState]:
         """Those of the candidates that still have tasks left over. Asked when an action begins.
 
-        What is decided isn't undone: whoever has nothing left over by then isn't looked at again.
+        Decisions aren't undone: a job without pending tasks isn't looked at again.
         """
         known = self.candidates() if self._pending is None else self._pending
         pending = [state for state in known if state.has_left_over]

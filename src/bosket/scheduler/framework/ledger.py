@@ -136,6 +136,21 @@ class NodeLedger:
         self.log.append(row)
         return before
 
+    def release(self, pod_class: PodClass, row: NodeRow, *, is_promised: bool, sign: int = 1) -> Column:
+        """Adds what a task holds to `releasing`; a negative sign reverses that. Returns the values before.
+
+        A pipelined task holds nothing yet, but KAI treats it as if it did: its request is added to `releasing` and
+        missing from `idle`. Nodes where a promise was broken then look fuller, so others go elsewhere. Followed,
+        because scores depend on it.
+        """
+        change, opposite = (self.give, self.take) if sign > 0 else (self.take, self.give)
+        column = change(self.releasing_at, pod_class, row)
+        if is_promised:
+            self.overdrawn = True
+            change(self.releasing_at, pod_class, row)
+            column += opposite(self.idle_at, pod_class, row)
+        return column
+
     def reserve(self, row: NodeRow, amounts: Iterable[tuple[ResourceIndex, float]]) -> None:
         """Keeps amounts of a node, by resource index, for somebody who isn't there yet, till the end of the cycle."""
         for resource, amount in amounts:

@@ -124,7 +124,9 @@ def _place_tasks(
     is_simple = not real and rows is None and not job.is_constrained and session.views.of(tasks[0].pod_class).is_local
     if is_simple and statement.may_place_together(tasks):
         return _place_together(session, statement, job, tasks, on)
+    # A gang in a rack uses few nodes: indexing these is cheaper than masking all.
     few = _few(on) if rows is None else None
+    # Simulations have `_place_together` instead.
     in_runs = real and rows is None and len(tasks) > 1 and statement.takes_many
     number = end = 0  # `end`: the end of the run of equal tasks
     while number < len(tasks):
@@ -147,6 +149,7 @@ def _place_tasks(
             groups, waits = _devices(session, statement, task, row)
         else:
             waits = not session.is_free_now(pod_class, row)
+        # `packs` guarantees that the scores would choose the same node again until it is full.
         if in_runs and not waits and view.packs and pod_class.share is None:
             end = end if end > number else _end_of_run(session, job, tasks, number)
             number += statement.allocate_many(job, tasks, number, end, row)

@@ -113,6 +113,7 @@ class Session(Registrar):
     def close(self) -> Decisions:
         """The cycle's decisions, with a report on every job that was not settled before."""
         outcome, tree = self.outcome, self.snapshot.queues
+        # Before anything is read from job states: tentative placements must not be reported.
         outcome.take_back()
         waiting, placed, settled = [], [], []
         for job in self.snapshot.unsettled:
@@ -120,6 +121,8 @@ class Session(Registrar):
             reasons = outcome.reasons(job)
             statuses = state.statuses() if state else {task.status for task in job.tasks}
             still_waits = not statuses.isdisjoint(WAITING)
+            # After an eviction in this cycle the job lacks pods, and reasons from earlier in the cycle are no longer
+            # true.
             if still_waits and state is not None and state.was_evicted and (short := state.short_of_pods()) is not None:
                 reasons = [short]
             if job.orphan_tasks and not reasons and not statuses:

@@ -20,6 +20,7 @@ from bosket.scheduler.framework.job_state import UNPLACED, JobMemento, JobState,
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.operation import Operation, lost_gpu_seconds
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.tentative import Tentative
 from bosket.scheduler.model import decisions
 from bosket.scheduler.model.cause import Cause
 from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
@@ -274,20 +275,12 @@ class Statement:
         )
 
     def _release(self, placement: Placement, task: Task, *, sign: int = 1) -> Column:
-        """Adds what a task holds to `releasing`; a negative sign reverses that. Returns the values before.
-
-        A pipelined task holds nothing yet, but KAI treats it as if it did: its request is added to `releasing` and
-        missing from `idle`. Nodes where a promise was broken then look fuller, so others go elsewhere. Followed,
-        because scores depend on it.
-        """
-        nodes, pod_class, row = self._session.nodes, task.pod_class, placement.row
-        change, opposite = (nodes.give, nodes.take) if sign > 0 else (nodes.take, nodes.give)
-        column = change(nodes.releasing_at, pod_class, row)
+        """`NodeLedger.release` of a task with this placement; `rollback` undoes that nodes are overdrawn by it."""
         if placement.status is PIPELINED:
             self._overdraw()
-            change(nodes.releasing_at, pod_class, row)
-            column += opposite(nodes.idle_at, pod_class, row)
-        return column
+        return self._session.nodes.release(
+            task.pod_class, placement.row, is_promised=placement.status is PIPELINED, sign=sign
+        )
 
     def _overdraw(self) -> None:
         """Sets `nodes.overdrawn` from the next operation on; `rollback` resets it."""
@@ -408,8 +401,7 @@ class Statement:
         return lost
 
     def leave_in_effect(self) -> None:
-        """Keeps the operations visible to later jobs of this cycle without deciding them; `take_back` reverses that at
-        the end.
+        """Keeps the operations visible to later jobs of this cycle without deciding them, as a `Tentative`.
 
         Discards instead where listeners assign something beside the node, because those can only be undone
         immediately.
@@ -417,60 +409,12 @@ class Statement:
         if self._assigning:
             self.discard()
             return
-        self._session.outcome.left_in_effect.append(self)
+        session = self._session
+        session.outcome.left_in_effect.append(
+            Tentative(session.nodes, session.queues, self._listeners, self.operations)
+        )
         for job in self.jobs():
             job.evictions_are_final()
-
-    def take_back(self) -> None:
-        """Reverses the operations of `leave_in_effect`, except for tasks that a later statement decided about.
-
-        Other statements have changed the accounts since. Restoring old values would wipe out their changes, so amounts
-        are subtracted here.
-        """
-        session, nodes = self._session, self._session.nodes
-        for each in self.unchanged():
-            kind, job, task, row, before = each.kind, each.job, each.task, each.row, each.before
-            now, pod_class = job.placement(task), task.pod_class
-            if row != NOWHERE:
-                change = session.queues.charge if kind is EVICT else session.queues.credit
-                change(job.queue_row, nodes.cost(pod_class, row), preemptible=job.job.preemptible)
-                if kind is PIPELINE:
-                    nodes.give(nodes.releasing_at, pod_class, row)
-                elif kind is EVICT:
-                    self._release(before, task, sign=-1)
-                else:
-                    self._release(now, task)
-                if pod_class.share is not None:
-                    back_to = None if kind is PIPELINE else before.status
-                    nodes.move_on_devices(pod_class.share, row, each.gpu_groups, out=now.status, into=back_to)
-                for listener in self._listeners:
-                    listener.undone(kind, task, row)
-            job.restore(task, before)
-        self._forget()
-
-    def unchanged(self) -> list[Operation]:
-        """The operations whose task is still in the state that they left it in, the newest first."""
-        last = {operation.task: operation for operation in self.operations}
-        after = {
-            ALLOCATE: ALLOCATED,
-            PIPELINE: PIPELINED,
-            EVICT: RELEASING,
-        }
-        return [
-            each
-            for each in reversed(self.operations)
-            if (kind := last[each.task].kind) not in after
-            or each.job.placement(each.task)[:2] == (after[kind], last[each.task].row)
-        ]
-
-    def room_made(self) -> dict[tuple[ResourceIndex, NodeRow], float]:
-        """By (resource, node): the room that these operations made; negative where they take room."""
-        room: dict[tuple[ResourceIndex, NodeRow], float] = {}
-        for each in self.unchanged():
-            row = each.row
-            for resource, amount in each.task.pod_class.holds if row != NOWHERE else ():
-                room[resource, row] = room.get((resource, row), 0.0) + (amount if each.kind is EVICT else -amount)
-        return room
 
     def stands_alone(self) -> bool:
         """Whether the placements of this statement fit without the room that other statements left in effect.
@@ -484,7 +428,8 @@ class Statement:
         placed = [each.job.job for it in others for each in it.unchanged() if each.kind is PIPELINE]
         if any(job is self._preemptor for job in placed):
             return False
-        if any(each.task.pod_class.share is not None for it in (self, *others) for each in it.operations):
+        everything = (self.operations, *(each.operations for each in others))
+        if any(each.task.pod_class.share is not None for operations in everything for each in operations):
             return False  # room on one shared GPU is not distinguished from room on another
         made: dict[tuple[ResourceIndex, NodeRow], float] = {}
         for statement in others:

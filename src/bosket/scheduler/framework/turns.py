@@ -73,6 +73,8 @@ class Turns(Generic[L]):
             if not turns:
                 return None
             first = turns[0]
+            # Lazy: only the first of the heap is ranked again. Between two turns only queues on the chosen path change,
+            # and each of these is the first of its siblings.
             while first.outdated and len(turns) > 1:  # one that is alone needn't be ranked
                 first.outdated = False
                 first.renew()
@@ -95,6 +97,7 @@ class Turns(Generic[L]):
             for parent, turn in self._missing_turns(row):
                 turns = self._turns.setdefault(parent, [])
                 if len(turns) == 1:
+                    # A single turn is never ranked in `next`; with a sibling it must be, before the heap compares them.
                     turns[0].renew()
                 heapq.heappush(turns, turn)
         self._outdate(row)
@@ -178,12 +181,14 @@ class _Turn:
     def renew(self) -> None:
         turns, row = self._turns, self.row
         account, change = self._accounts[row], turns.change(row)
+        # Accounts are replaced when they change, so identity suffices; the rank follows from account and change alone.
         if account is self._account and change == self._change:
             return  # the next one asks for the same
         self._account, self._change = account, change
         self._key = (turns.order.rank(row, *change), self._name)
 
     def __lt__(self, other: _Turn) -> bool:
+        # An account may have changed since the rank was computed, by a placement in a queue that shares an ancestor.
         accounts = self._accounts
         if accounts[self.row] is not self._account:
             self.renew()

@@ -180,7 +180,7 @@ class Applier:
         try:
             do(*args, **kwargs)
         except Exception:
-            _log.exception("%s: the scheduler failed, and goes on with the rest", what)
+            _log.exception("%s: failed; the scheduler continues with the rest", what)
             self._failed()
 
     def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:

@@ -240,7 +240,7 @@ class Evictor:
                     namespace=pod.metadata.namespace, type=PatchType.STRATEGIC, subresource="status",
                 )  # fmt: skip
         except KubeError as error:
-            _log.debug("pod %s goes without the condition %s: %s", pod.key, DISRUPTION_TARGET, error)
+            _log.debug("pod %s doesn't get the condition %s: %s", pod.key, DISRUPTION_TARGET, error)
 
 
 def _note(eviction: Eviction, at: str, pods: int) -> EvictionNote:

@@ -24,6 +24,8 @@ from bosket.scheduler.model.resource import QueueAmounts
 GATHER_SECONDS: Final = 10.0
 #: A share that differs from the one that is written by less than this part of it is left as it is.
 NOTICED_PART: Final = 0.01
+#: A change of so large a part isn't held back as numbers are that change all the time.
+LARGE_PART: Final = 0.25
 
 
 class FairShareWriter:
@@ -59,11 +61,13 @@ class FairShareWriter:
             share = QueueFairShare(
                 gpu=round(amounts[0], 2), cpu=float(round(amounts[1])), memory=float(round(amounts[2] / MEGABYTE))
             )
-            if not _differs(self._written.get(name), share):
+            change = _change(self._written.get(name), share)
+            if change <= NOTICED_PART:
                 continue
             content = (f"{share.gpu} {share.cpu} {share.memory}",)
             delay = DELAY_SECONDS + submitted / NUMBERS_PER_SECOND  # a new leader begins with all of them
-            pending = PendingWrite(content, self._write(name, share), partial(self._written.__setitem__, name, share))
+            refused = partial(self._written.__setitem__, name, share)
+            pending = PendingWrite(content, self._write(name, share), refused, numbers_only=change < LARGE_PART)
             self._status.submit(("Queue", ObjectKey("", name)), pending, delay_seconds=delay)
             submitted += 1
 
@@ -75,8 +79,9 @@ class FairShareWriter:
         return write
 
 
-def _differs(before: QueueFairShare | None, after: QueueFairShare) -> bool:
+def _change(before: QueueFairShare | None, after: QueueFairShare) -> float:
+    """By which part of itself a share changes, of the resource that changes most: 1 for one that begins or ends."""
     if before is None:
-        return True
+        return 1.0
     pairs = ((before.gpu, after.gpu), (before.cpu, after.cpu), (before.memory, after.memory))
-    return any(abs(one - other) > NOTICED_PART * max(one, other) for one, other in pairs)
+    return max(abs(one - other) / max(one, other) if one != other else 0.0 for one, other in pairs)

@@ -118,7 +118,7 @@ class Feed:
             for _ in self._state.settling():
                 await asyncio.sleep(0)
         except Exception:  # the first cycle looks for the culprit
-            _log.debug("the state can't be prepared", exc_info=True)
+            _log.debug("the state can't be prepared before the first snapshot", exc_info=True)
 
     def _follow(
         self,
@@ -246,7 +246,7 @@ class Feed:
         try:
             self._state.handlers(kind).drop(obj)
         except Exception:
-            _log.exception("what was known of %s %s may still count", kind.__name__, obj.key)
+            _log.exception("%s %s can't be dropped from the state, and may still count", kind.__name__, obj.key)
 
 
 async def _served(client: Client, *kinds: type[KubeObject]) -> set[type[KubeObject]]:

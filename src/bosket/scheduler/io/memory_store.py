@@ -99,9 +99,9 @@ class MemoryStore:
             unfinished = self._state.restore(memory, self._clock.now())
         except Exception:
             self._state.snapshot(self._clock.now())  # raises where it isn't the memory that is to blame
-            _log.exception("ConfigMap %s can't be taken over, it is begun anew", self._label)
+            _log.exception("ConfigMap %s can't be restored; the scheduler starts with an empty memory", self._label)
         if memory is not NO_MEMORY:
-            _log.info("took over what was remembered: %s; %d pods still to evict", memory.summary, len(unfinished))
+            _log.info("restored memory: %s; %d pods still to evict", memory.summary, len(unfinished))
         self._stored = memory
         return unfinished
 
@@ -161,7 +161,7 @@ class MemoryStore:
         try:
             return decode(base64.b64decode(found.binaryData.get(MEMORY, ""), validate=True))
         except (UnreadableMemory, binascii.Error) as error:
-            _log.warning("ConfigMap %s is not readable, it is begun anew: %s", self._label, error)
+            _log.warning("ConfigMap %s is no memory, the scheduler starts with an empty one: %s", self._label, error)
             return NO_MEMORY
 
     async def _write(self, memory: Memory) -> None:

@@ -43,6 +43,8 @@ class PendingWrite:
     content: tuple[str, ...]
     write: Callable[[], Awaitable[None]]
     refused: Callable[[], object] = lambda: None  #: called when the API server refuses the write
+    #: whether numbers alone differ from what was written last; None: the contents say so
+    numbers_only: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,13 @@ class StatusWriter:
         now = self._clock.monotonic()
         self._sweep(now)
         written = self._written.get(subject)
-        if written is not None and written.content == write.content and now - written.at < 2 * INTERVAL_SECONDS:
+        is_same = written is not None and written.content == write.content and write.numbers_only is None
+        if written is not None and is_same and now - written.at < 2 * INTERVAL_SECONDS:
             # Just written: the watch will show it. If it doesn't by then, another client overwrote it.
             self._pending.pop(subject, None)
             return
         self._pending[subject] = write
-        earliest = written.at + self._interval(written.content, write.content) - now if written is not None else 0.0
+        earliest = written.at + self._interval(written.content, write) - now if written is not None else 0.0
         self._controller.queue.add_after(subject, max(delay_seconds, earliest))  # the earliest of several counts
 
     def is_written(self, subject: Subject) -> None:
@@ -88,9 +91,12 @@ class StatusWriter:
         self._pending.pop(subject, None)
         self._written.pop(subject, None)
 
-    def _interval(self, before: tuple[str, ...], after: tuple[str, ...]) -> float:
-        """The minimum seconds between writes of two contents."""
-        if before == after or tuple(map(_words, before)) != tuple(map(_words, after)):
+    def _interval(self, before: tuple[str, ...], write: PendingWrite) -> float:
+        """The minimum seconds between the write of one content and the next write."""
+        numbers_only, after = write.numbers_only, write.content
+        if numbers_only is None:
+            numbers_only = before != after and tuple(map(_words, before)) == tuple(map(_words, after))
+        if not numbers_only:
             return INTERVAL_SECONDS
         return max(NUMBERS_SECONDS, len(self._written) / NUMBERS_PER_SECOND)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from collections.abc import Callable, Collection
 
 from bosket.api.core import Pod, PodCondition
@@ -39,6 +38,10 @@ UNSCHEDULABLE = "Unschedulable"
 #: After a cycle that changed something, sentences are compared with what is written no sooner than that.
 RENEWAL_SECONDS = 10.0
 
+#: Sentences that are written within so short a time share what they are made of. It is less than a report waits before
+#: it is written, so that they know the job.
+SHARED_SECONDS = 0.8 * DELAY_SECONDS
+
 _Kind = tuple[str, str]  #: code and tier of a reason: what an answer is about, its numbers apart
 
 
@@ -54,7 +57,8 @@ class WaitingReports:
         self._reported: dict[ObjectKey, Waiting] = {}
         self._kinds: dict[ObjectKey, _Kind] = {}  # of the sentences that were written last
         self._decided: tuple[Snapshot, Decisions] | None = None
-        self._sentences: Sentences | None = None  # about what was decided
+        self._sentences: Sentences | None = None  # about what was decided when they were made
+        self._made_at = 0.0
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -66,7 +70,7 @@ class WaitingReports:
             try:
                 await self._renew()
             except Exception:
-                _log.exception("sentences about jobs that wait weren't renewed")
+                _log.exception("sentences about waiting jobs could not be updated")
 
     def start_anew(self) -> None:
         self._reported, self._kinds = {}, {}
@@ -74,7 +78,7 @@ class WaitingReports:
 
     def decided(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Sentences are about this from now on."""
-        self._decided, self._sentences = (snapshot, decisions), None
+        self._decided = snapshot, decisions
         if self._reported:
             self._changed.set()
 
@@ -128,12 +132,13 @@ class WaitingReports:
         """As things stand after the last cycle. A report goes out without its sentence rather than not at all."""
         if self._decided is None:
             return None
-        if self._sentences is None:
-            self._sentences = Sentences(*self._decided)
+        now = self._clock.monotonic()
+        if self._sentences is None or now - self._made_at > SHARED_SECONDS:
+            self._sentences, self._made_at = Sentences(*self._decided), now
         try:
             return self._sentences.of(waiting)
         except Exception:
-            _log.exception("pod group %s: why it waits can't be said in a sentence", waiting.job.key)
+            _log.exception("pod group %s: no sentence for its reason", waiting.job.key)
             return None
 
     def _worded(self, waiting: Waiting, text: str) -> str:
@@ -163,11 +168,9 @@ class WaitingReports:
             is_other_reason = self._kinds.setdefault(key, kind) != kind
             if is_other_reason:
                 for task in self._reported_pods(waiting):
-                    self._write_on_pod(waiting, task, about=kind)
-            number = str(zlib.crc32(answer.sentence.encode()))  # another number alone, as `StatusWriter` sees it
-            about = kind if is_other_reason else (number,)
+                    self._write_on_pod(waiting, task, numbers_only=False)
             delay = DELAY_SECONDS + renewed / NUMBERS_PER_SECOND
-            self._write_on_group(waiting, group, about=about, loud=is_other_reason, delay_seconds=delay)
+            self._write_on_group(waiting, group, numbers_only=not is_other_reason, delay_seconds=delay)
             renewed += 1
 
     # Writes
@@ -192,9 +195,9 @@ class WaitingReports:
                 return
         self._write_on_pod(waiting, task)
 
-    def _write_on_pod(self, waiting: Waiting, task: Task, about: tuple[str, ...] = ()) -> None:
-        """`about`: what is to be said beside KAI's text."""
-        latest = self._state.task(task.key) if about else None
+    def _write_on_pod(self, waiting: Waiting, task: Task, *, numbers_only: bool | None = None) -> None:
+        """`numbers_only`: of a sentence that is renewed, whether its numbers alone differ."""
+        latest = self._state.task(task.key) if numbers_only is not None else None
         pod, text = latest.pod if latest is not None else task.pod, _about_pod(waiting, task)
 
         async def write() -> None:
@@ -211,7 +214,9 @@ class WaitingReports:
             )  # fmt: skip
             self._events.event(pod, "Warning", UNSCHEDULABLE, message)
 
-        self._status.submit(("Pod", task.key), PendingWrite((text, *about), write, self._report_again(waiting.job)))
+        self._status.submit(
+            ("Pod", task.key), PendingWrite((text,), write, self._report_again(waiting.job), numbers_only)
+        )
 
     def _send_group_event(self, waiting: Waiting, reason: str) -> None:
         job, text = waiting.job, waiting.text
@@ -233,11 +238,10 @@ class WaitingReports:
         waiting: Waiting,
         group: PodGroup,
         *,
-        about: tuple[str, ...] = (),
-        loud: bool = True,
+        numbers_only: bool | None = None,
         delay_seconds: float = DELAY_SECONDS,
     ) -> None:
-        """`about`: what is to be said beside KAI's texts; `loud`: with an event."""
+        """`numbers_only`: of a sentence that is renewed, whether its numbers alone differ; then there is no event."""
         conditions = group.status.schedulingConditions
         codes = [each for each in waiting.reasons if each.code]
 
@@ -254,11 +258,11 @@ class WaitingReports:
                 transitionID=str(_last_transition(conditions) + 1),
             )
             await self._write_conditions(group, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
-            if loud:
+            if not numbers_only:
                 self._events.event(group, "Normal", UNSCHEDULABLE, message)
 
-        content = (*(each.code for each in waiting.reasons), waiting.text, *about)
-        pending = PendingWrite(content, write, self._report_again(waiting.job))
+        content = (*(each.code for each in waiting.reasons), waiting.text)
+        pending = PendingWrite(content, write, self._report_again(waiting.job), numbers_only)
         self._status.submit(("PodGroup", waiting.job.key), pending, delay_seconds=delay_seconds)
 
     async def _write_conditions(self, group: PodGroup, conditions: tuple[SchedulingCondition, ...]) -> None:

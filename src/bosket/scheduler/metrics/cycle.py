@@ -1,7 +1,7 @@
-"""What the scheduler measures of itself, by the names that KAI's dashboards know.
+"""SchedulerMetrics: metrics of cycles, by the names that KAI's dashboards know.
 
-The loop tells of each cycle that has something to decide: how long the snapshot took, by `watch` how long each step of
-`decide`, and what came of it.
+The loop reports each cycle that decides something: the time of the snapshot, of each step of `decide` (through a
+`StepTimer`), and the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fragmented share of GPUs as metrics, in all and by shape of pods. Made when somebody asks."""
+"""Metrics of fragmented GPUs, in total and by shape of pods. Computed when scraped."""
 
 from __future__ import annotations
 

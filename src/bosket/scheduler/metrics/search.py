@@ -1,4 +1,4 @@
-"""What searches for victims do and cost, by KAI's names. `SchedulerMetrics` tells it of each cycle."""
+"""Metrics of searches for victims, by KAI's names. `SchedulerMetrics` reports each cycle."""
 
 from __future__ import annotations
 

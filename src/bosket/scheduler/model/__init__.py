@@ -1,1 +1,1 @@
-"""What the scheduler reasons about: resources, nodes, tasks, jobs, queues. Plain values; no I/O, no policy."""
+"""The scheduler's values: resources, nodes, tasks, jobs, queues, decisions. No I/O, no policy."""

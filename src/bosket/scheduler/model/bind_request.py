@@ -16,7 +16,7 @@ from bosket.scheduler.model.task import Mig
 
 
 def bind_request_for(bind: Bind, shard: Mapping[str, str] | None = None) -> BindRequest:
-    """The object that asks the binder to carry a decision out. It has the pod's name and goes with the pod.
+    """The BindRequest that asks the binder to bind the pod. It has the pod's name, and the pod as owner.
 
     `shard`: the label of the scheduler's shard, if there is one.
     """
@@ -45,7 +45,7 @@ def bind_request_for(bind: Bind, shard: Mapping[str, str] | None = None) -> Bind
 
 
 def _received(bind: Bind) -> tuple[str, ReceivedGPU]:
-    """What kind of GPUs the pod gets, and how much of them."""
+    """The kind of GPUs that the pod gets, and how many or how large a part."""
     pod_class = bind.task.pod_class
     if pod_class.share is not None:
         return "Fraction", ReceivedGPU(count=pod_class.share.devices, portion=f"{bind.gpu_portion:.2f}")

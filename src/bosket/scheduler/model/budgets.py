@@ -1,8 +1,8 @@
-"""Disruption budgets: which pods may be evicted now, and how many of them, as far as it is known beforehand.
+"""Budgets: which pods disruption budgets allow to be evicted now, and how many of them.
 
-`decide` avoids pods whose budget is used up, and counts within a cycle what it takes from a budget, so that the API
-server's refusal is the exception. The rules are the eviction API's: a pod that isn't running, or is on its way out,
-needs no permission; one that isn't ready may need none; one that two budgets guard can't be evicted at all.
+`decide` avoids pods whose budget is used up, and counts within a cycle what it takes from a budget, so that refusals by
+the API server are rare. The rules are those of the eviction API: a pod that isn't running, or is terminating, needs no
+permission; a pod that isn't ready may need none; a pod with two budgets can't be evicted at all.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from bosket.kube.selector import InvalidSelector, Selector, label_selector
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Disruptions:
-    """What `decide` knows about who may be evicted."""
+    """What `decide` knows about disruption budgets."""
 
-    protected: Mapping[ObjectKey, str] = field(default_factory=dict)  #: pods that can't be evicted now, by whose word
-    budget_of: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)  #: pods whose eviction a budget counts
-    allowed: Mapping[ObjectKey, int] = field(default_factory=dict)  #: by budget: how many of its pods may still go
+    #: pods that can't be evicted now, with what refuses them
+    protected: Mapping[ObjectKey, str] = field(default_factory=dict)
+    budget_of: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)  #: pod → the budget that counts its eviction
+    #: by budget: how many more of its pods may be evicted
+    allowed: Mapping[ObjectKey, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.protected or self.budget_of)
 
 
 class Budgets:
-    """All budgets, and whom they guard. `pods` is the owner's own table; it says when one of them changed."""
+    """All disruption budgets, and the pods that they guard. `pods` is a table of the caller, which reports changes of
+    it."""
 
     def __init__(self, pods: Mapping[ObjectKey, Pod]) -> None:
         self._pods = pods
@@ -41,10 +44,10 @@ class Budgets:
         self._guarded: dict[ObjectKey, set[ObjectKey]] = {}  # budget → its pods
         self._budget_of: dict[ObjectKey, ObjectKey] = {}
         self._guarded_twice: dict[ObjectKey, str] = {}
-        self.version = 0  #: changes whenever something else may be evicted
+        self.version = 0  #: changes whenever the set of evictable pods may have changed
 
     def put(self, budget: PodDisruptionBudget) -> Iterable[ObjectKey]:
-        """The pods that it guards, if what it says of them changed: who was refused before may be evicted now."""
+        """The pods of the budget, if what the budget allows changed: an earlier refusal may no longer hold."""
         key = budget.key
         before = self.known.get(key)
         self.known[key] = budget
@@ -71,7 +74,7 @@ class Budgets:
         return guarded
 
     def see(self, pod: Pod, before: Pod | None) -> None:
-        """The pod is new, or changed."""
+        """A pod is new or changed."""
         if not self._in_namespace.get(pod.metadata.namespace):
             return
         if before is None or before.metadata.labels != pod.metadata.labels:
@@ -90,7 +93,7 @@ class Budgets:
     def view(self, refused: Mapping[ObjectKey, str], going: Iterable[ObjectKey]) -> Disruptions:
         """`refused`: pods whose eviction was refused lately; `going`: pods whose eviction isn't observed yet."""
         allowed = {key: _allowed(budget) for key, budget in self.known.items()}
-        for pod in going:  # what the budget's own count doesn't show yet
+        for pod in going:  # evictions that the budget's status doesn't count yet
             budget = self._budget_of.get(pod)
             if budget is not None and pod.name not in self.known[budget].status.disruptedPods:
                 allowed[budget] -= 1
@@ -134,7 +137,7 @@ class Budgets:
 def _selector(budget: PodDisruptionBudget) -> Selector:
     try:
         return label_selector(budget.spec.selector)
-    except InvalidSelector:  # API servers take none that can't be read
+    except InvalidSelector:  # API servers refuse unreadable selectors
         return label_selector(None)
 
 
@@ -143,7 +146,7 @@ def _needs_permission(pod: Pod) -> bool:
 
 
 def _is_exempt(pod: Pod, budget: PodDisruptionBudget) -> bool:
-    """Whether a pod that isn't ready may go whatever the budget allows."""
+    """Whether a pod that isn't ready may be evicted whatever the budget allows."""
     if has_condition(pod.status.conditions, "Ready"):
         return False
     status = budget.status
@@ -152,6 +155,7 @@ def _is_exempt(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
 
 def _allowed(budget: PodDisruptionBudget) -> int:
-    """Nothing while the controller hasn't counted for the present spec: until then the API server refuses."""
+    """The disruptions that the status allows; 0 while its controller has not counted for the present spec, because the
+    API server refuses until then."""
     is_counted = budget.status.observedGeneration >= budget.metadata.generation
     return max(0, budget.status.disruptionsAllowed) if is_counted else 0

@@ -1,7 +1,7 @@
-"""Why a task is evicted: values with numbers in them, and the sentences that are made of them.
+"""Causes of evictions: values with amounts, and the sentences rendered from them.
 
-Actions put one on every `Eviction`; events and conditions render it. Each text begins with KAI's own sentences, which
-users and tools know, and ends with the rule by which it was decided, which is `rule` by itself.
+Actions put a cause on every `Eviction`; events and conditions render it. Each text begins with KAI's own sentences,
+which users and tools know, and ends with the rule that applied (`rule`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOST: Final = "Run time lost: "
 
 
 class QueueBalance(msgspec.Struct, frozen=True):
-    """A queue's account when the eviction was decided, before anything was taken from it."""
+    """A queue's account at the time of the decision, before the eviction."""
 
     queue: str
     allocated: QueueAmounts
@@ -37,7 +37,7 @@ class QueueBalance(msgspec.Struct, frozen=True):
 
 
 class Reclaimed(msgspec.Struct, frozen=True):
-    """Another queue takes back what it is entitled to. The queues are those that are compared: siblings."""
+    """The eviction lets another queue reach its fair share. The queues are the siblings that were compared."""
 
     victim: QueueBalance
     reclaimer: QueueBalance
@@ -55,7 +55,7 @@ class Reclaimed(msgspec.Struct, frozen=True):
 
 
 class Preempted(msgspec.Struct, frozen=True):
-    """A job of higher priority in the same queue takes the place."""
+    """The eviction lets a job of higher priority in the same queue start."""
 
     queue: str
     priority: int  #: of the one that takes it
@@ -70,7 +70,7 @@ class Preempted(msgspec.Struct, frozen=True):
 
 
 class Consolidated(msgspec.Struct, frozen=True):
-    """Others move closer together so that a job fits; there is room for the pod elsewhere."""
+    """The task moves so that another job fits; there is room for it on another node."""
 
     to_node: str
 
@@ -86,7 +86,7 @@ class Consolidated(msgspec.Struct, frozen=True):
 
 
 class GangBroken(msgspec.Struct, frozen=True):
-    """Too little of the gang runs, for longer than its grace."""
+    """The gang is below its minimum for longer than its grace period."""
 
     required: int
     subgroup: str  #: empty when the job has no sub-groups
@@ -120,7 +120,7 @@ class Overdue(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """An eviction that an earlier process decided and this one carries out; of its cause only the text is left."""
+    """An eviction that an earlier process decided and this one carries out; only the text of its cause is left."""
 
     sentence: str
 

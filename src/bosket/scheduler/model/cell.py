@@ -1,7 +1,7 @@
-"""Single values of an array, read and written in place.
+"""Cells: single values of an array, read and written in place.
 
-Indexing a numpy array by numbers makes a numpy scalar each time; a view of the same memory gives plain floats, several
-times faster. Whole rows and columns stay the array's business.
+Indexing a numpy array by integers creates a numpy scalar each time. A memoryview of the same memory returns plain
+floats, several times faster. Rows and columns are still processed through the array.
 """
 
 from __future__ import annotations
@@ -23,5 +23,6 @@ class Cells(Protocol[Index_contra]):
 
 
 def cells(array: NDArray[np.float64] | NDArray[np.bool_]) -> Cells[Any]:
-    """A view of a contiguous array's own memory."""
-    return cast("Cells[Any]", memoryview(array))  # type: ignore[arg-type]
+    """A view of a contiguous array's memory."""
+    whole: Any = array  # its own type does not say that it is a buffer
+    return cast("Cells[Any]", memoryview(whole))

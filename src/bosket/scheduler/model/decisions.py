@@ -1,4 +1,4 @@
-"""What a cycle decided, as plain data. Applying it is the business of `bosket.scheduler.io`."""
+"""Decisions: what a cycle decided, as plain data. `bosket.scheduler.io` carries decisions out."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from bosket.scheduler.model.task import Task, TaskStatus
 
 
 class Bind(msgspec.Struct, frozen=True, eq=False):
-    """Bind a task to a node whose resources are free now."""
+    """Bind a task to a node on resources that are free now."""
 
     task: Task
     job: Job
     node: str
-    gpu_groups: tuple[str, ...] = ()  #: the GPUs that it shares
-    gpu_portion: float = 1.0  #: of each of them
+    gpu_groups: tuple[str, ...] = ()  #: groups of shared GPUs
+    gpu_portion: float = 1.0  #: the part of each of these GPUs
     claims: tuple[ResourceClaimAllocation, ...] = ()  #: devices for its resource claims
     extended_claim: ExtendedResourceClaimAllocation | None = None  #: devices for its extended resources
-    numa_zones: tuple[NUMAZonePlacement, ...] = ()  #: where on the node it is expected
-    volumes: tuple[tuple[str, str], ...] = ()  #: by open claim: the volume that it is to have; empty: one is made
+    numa_zones: tuple[NUMAZonePlacement, ...] = ()  #: the expected NUMA zones
+    volumes: tuple[tuple[str, str], ...] = ()  #: by open claim: the chosen volume; "" to provision one
 
 
 class Pipeline(msgspec.Struct, frozen=True, eq=False):
-    """Keep a node for a task until what is being released there is free."""
+    """Keep resources of a node that are being released for a task."""
 
     task: Task
     job: Job
     node: str
     action: str  #: that decided it
-    gpu_groups: tuple[str, ...] = ()  #: the GPUs that it is to share
+    gpu_groups: tuple[str, ...] = ()  #: groups of shared GPUs
 
 
 class Eviction(msgspec.Struct, frozen=True, eq=False):
-    """Take a task from its node, to the end of it or to start it anew elsewhere."""
+    """Evict a task, for good or to start it again on another node."""
 
     task: Task
     job: Job
     node: str
     action: str  #: that decided it
-    preemptor: Job | None  #: for whom; None when it goes on its own account
+    preemptor: Job | None  #: None for a stale gang
     cause: Cause | None = None
-    moves_to: str = ""  #: the node that has room for it, if it is to start anew elsewhere
-    lost_gpu_hours: float = 0.0  #: for how long the task has run in vain, times its GPUs
-    job_lost_gpu_hours: float = 0.0  #: the same of all tasks of its job that go together with it
+    moves_to: str = ""  #: the new node of a moved task, else ""
+    lost_gpu_hours: float = 0.0  #: GPU hours of the task's work that are lost
+    job_lost_gpu_hours: float = 0.0  #: the same for all tasks of the job that are evicted together
 
     @property
     def text(self) -> str:
-        """Who takes the place, why and by which rule, and what is lost, for people."""
+        """The message for people: who preempts, why and by which rule, and what is lost."""
         if self.cause is None:
             return f"Pod {self.task.key} was evicted by {self.action}"
         text = self.cause.text(self.task.key, self.preemptor.key if self.preemptor else None)
@@ -72,16 +72,17 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
 
 
 class Waiting(msgspec.Struct, frozen=True, eq=False):
-    """A job that has tasks left over, and why."""
+    """A job with pending tasks, and the reasons."""
 
     job: Job
     tasks: tuple[Task, ...]  #: not placed in this cycle
-    reasons: tuple[JobReason, ...]  #: none: some of its tasks were placed, or wait for what is being released
-    active: bool  #: whether others of its tasks run or have a place: then the job as a whole isn't called unschedulable
+    reasons: tuple[JobReason, ...]  #: empty when some tasks were placed or pipelined
+    #: whether other tasks of the job run or are placed: the job as a whole isn't reported as unschedulable then
+    active: bool
 
     @property
     def text(self) -> str:
-        """All reasons, for people."""
+        """All reasons as one message."""
         return in_words(self.reasons)
 
 
@@ -91,8 +92,8 @@ class StaleGang:
 
     job: Job
     since: float
-    is_due: bool  #: whether its grace is over, and what runs of it goes
-    refused: EvictionRefused | None = None  #: why it doesn't go all the same
+    is_due: bool  #: whether the grace period is over, so that the gang is evicted
+    refused: EvictionRefused | None = None  #: why it isn't evicted although it is due
 
 
 Operation = Bind | Pipeline | Eviction
@@ -103,8 +104,8 @@ class CycleStep(NamedTuple):
 
     name: str  #: CANDIDATES, or the action's configured name
     jobs: int  #: how many jobs the step looked at
-    operations: tuple[Operation, ...]  #: what it decided; a later step may have taken some of it back
-    refusals: tuple[JobReason, ...]  #: why it placed no further task of a job, one or more for each such job
+    operations: tuple[Operation, ...]  #: its decisions; a later step may have reverted some
+    refusals: tuple[JobReason, ...]  #: why it placed no further task of a job; one or more per job
 
 
 #: The name of the step that says which jobs may be scheduled at all.
@@ -120,28 +121,28 @@ def by_age(job: Job) -> tuple[object, ...]:
 class Decisions:
     """The outcome of one cycle."""
 
-    #: in the order in which they were decided; a task that was placed may later have been evicted again, or moved
+    #: in the order of decisions; a task that was placed may later have been evicted or moved
     operations: tuple[Operation, ...] = ()
     waiting: tuple[Waiting, ...] = ()
-    placed: tuple[Job, ...] = ()  #: jobs with nothing left to say about, if binding succeeds: conditions stay till then
-    settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
+    placed: tuple[Job, ...] = ()  #: jobs whose tasks all have a node; old conditions stay until the binds succeed
+    settled: tuple[Job, ...] = ()  #: jobs that need no report: old conditions are cleared
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
     stale: tuple[StaleGang, ...] = ()
-    recovered: tuple[Job, ...] = ()  #: jobs that are marked as stale and no longer are
-    #: gangs that got nothing, and kept others from having it in this cycle, or for which KAI's estimates saw no room:
-    #: that may happen once, and not again
+    recovered: tuple[Job, ...] = ()  #: jobs with the stale annotation that are no longer stale
+    #: gangs whose outcome was left in effect for nothing, or that KAI's estimates refused:
+    #: later cycles ignore the estimates for them
     passed_over: tuple[Job, ...] = ()
     #: nodes that are held from now on for jobs that start later; None: nothing was decided about that
     reservations: tuple[Reservation, ...] | None = None
-    look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
+    look_again_at: float = math.inf  #: epoch seconds from which the outcome may differ although no object changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
     queue_allocated: Mapping[str, QueueAmounts] = field(default_factory=dict)
-    #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
+    #: (GPUs, millicores, bytes) by queue: the fair share at the start of the cycle
     fair_share: Mapping[str, QueueAmounts] = field(default_factory=dict)
     searches: SearchStatistics = field(default_factory=SearchStatistics)
     #: what the cycle did, in order; see `bosket.scheduler.answers.cycle_steps`
     steps: tuple[CycleStep, ...] = ()
-    #: configured actions that look for victims and never find any, because no plugin generates scenarios
+    #: configured actions that can't find victims, because no plugin generates scenarios
     idle_actions: tuple[str, ...] = ()
     #: sort key of jobs of one queue that wait: the order in which the next cycle tries them
     job_key: Callable[[Job], tuple[object, ...]] = by_age
@@ -162,20 +163,20 @@ class Decisions:
 
     @cached_property
     def lasting_binds(self) -> tuple[Bind, ...]:
-        """Those to carry out. A job that lost one of its new places to another job in the same cycle is left for the
+        """The binds to carry out. A job that lost one of its placements to another job in this cycle is left for the
         next cycle as a whole, so that no gang starts in part."""
         undone = {each.job.key for each in self.binds if not isinstance(self.outcome[each.task], Bind)}
         return tuple(each for each in self.binds if each.job.key not in undone)
 
     @cached_property
     def lasting_evictions(self) -> tuple[Eviction, ...]:
-        """Those to carry out: of tasks that have a node in the cluster, each once. Others had a place in this cycle
-        alone, and lose it by not being bound."""
+        """The evictions to carry out: of tasks that had a node before the cycle, each once. A task that was placed only
+        in this cycle loses its place by not being bound."""
         first = {each.task: each for each in reversed(self.evictions) if each.task.status != TaskStatus.PENDING}
         return tuple(each for each in self.evictions if first.get(each.task) is each)
 
     def has_a_place(self, waiting: Waiting) -> bool:
-        """Whether what a first action found no room for has it by another one, as soon as others are gone."""
+        """Whether a later action pipelined the tasks for which an earlier one found no room."""
         if waiting.tasks:
             return False
         pending = [task for task in waiting.job.tasks if task.status == TaskStatus.PENDING]
@@ -183,5 +184,5 @@ class Decisions:
 
     @cached_property
     def outcome(self) -> Mapping[Task, Operation]:
-        """What it comes to for each task: the last that was decided about it."""
+        """By task: the last decision about it."""
         return {each.task: each for each in self.operations}

@@ -1,7 +1,6 @@
-"""Devices that drivers offer on nodes (dynamic resource allocation), and what pods claim of them.
+"""Devices that drivers offer on nodes (dynamic resource allocation), and pods' claims on them.
 
-`state.devices` makes pools of ResourceSlices, `state.devices.claims` needs of pods' claims; the plugin
-`dynamicresources` brings the two together.
+`state.devices` builds pools from ResourceSlices and needs from pods' claims; the plugin `dynamicresources` allocates.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NO_DEVICES = -1
 
 
 class DeviceId(NamedTuple):
-    """A device, by the names that an allocation has for it."""
+    """A device by the names that an allocation uses."""
 
     driver: str
     pool: str
@@ -36,7 +35,7 @@ class PoolId(NamedTuple):
 
 
 class DeviceGpus(NamedTuple):
-    """GPUs that drivers offer on one node alone, free or not; they count as the node's."""
+    """GPUs that drivers offer on one node only, allocated or not; they count as the node's GPUs."""
 
     devices: int
     pools: frozenset[PoolId]
@@ -54,14 +53,14 @@ class CounterId(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """One device of a pool, and the nodes that reach it: one, some, or all of them."""
+    """One device of a pool, with the nodes that reach it: one, some, or all."""
 
     id: DeviceId
     device: Device
     node: str
     selector: NodeSelector | None
     everywhere: bool
-    draws: tuple[tuple[CounterId, Fraction], ...] = ()  #: what it takes of the pool's counters
+    draws: tuple[tuple[CounterId, Fraction], ...] = ()  #: what the device consumes of the pool's counters
 
     @property
     def is_shared(self) -> bool:
@@ -71,18 +70,18 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """The devices of a pool as its newest slices have them. Replaced as a whole when one of them changes."""
+    """The devices of a pool in its newest slices. Replaced as a whole when one of them changes."""
 
     id: PoolId
     offers: tuple[Offer, ...]
     counters: Mapping[CounterId, Fraction] = field(default_factory=dict)
-    problem: str = ""  #: why nothing is allocated from it for now
-    #: which offers a set of selectors matches; kept as long as the pool is what it is
+    problem: str = ""  #: why nothing is allocated from the pool at present; "" if allocation is possible
+    #: cache: the offers that match a set of selectors
     matches: dict[Hashable, tuple[bool, ...]] = field(default_factory=dict)
 
     @property
     def node(self) -> str:
-        """The node that alone reaches all of its devices; "" when there is none."""
+        """The only node that reaches its devices; "" when there are several."""
         nodes = {offer.node for offer in self.offers}
         return nodes.pop() if len(nodes) == 1 else ""
 
@@ -96,7 +95,7 @@ class ClaimRef(NamedTuple):
 
 
 class ClaimNeed(NamedTuple):
-    """A claim as pods of a class have it."""
+    """A claim as all pods of a class have it."""
 
     name: str  #: in the pods' spec
     key: ObjectKey | None  #: the very claim; None: each pod has one of its own, which is not allocated
@@ -115,12 +114,12 @@ class ExtendedNeed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class DeviceNeeds:
-    """What pods of a class claim. Equal needs are one object."""
+    """The claims of a class's pods. Equal needs are one object."""
 
     number: int
     claims: tuple[ClaimNeed, ...]
     extended: tuple[ExtendedNeed, ...]
-    gpus: int  #: what queues and nodes count the claims as
+    gpus: int  #: the GPUs that queues and nodes count for the claims
     #: the claims that are the same for all pods of the class
     common: tuple[ObjectKey, ...] = field(init=False)
 
@@ -138,11 +137,11 @@ class DeviceNeeds:
 
 @dataclass(frozen=True, slots=True)
 class PodDevices:
-    """A pod's claims as they stand."""
+    """The present state of a pod's claims."""
 
     refs: tuple[ClaimRef, ...] = ()
-    problem: str = ""  #: why they let it run nowhere
-    #: what a bind request under way gives them, by claim
+    problem: str = ""  #: why the pod can't run on any node; "" if it can
+    #: by claim: the devices in the pod's pending bind request
     promised: tuple[tuple[ObjectKey, AllocationResult], ...] = ()
     promised_extended: AllocationResult | None = None
     gpus: int = 0
@@ -151,7 +150,7 @@ class PodDevices:
 
 
 def devices_of(allocation: AllocationResult | None) -> tuple[DeviceId, ...]:
-    """The devices that an allocation holds; those for administration are held by others."""
+    """The devices that an allocation holds, without those for administrative access."""
     if allocation is None:
         return ()
     results = allocation.devices.results

@@ -1,8 +1,8 @@
-"""Shared devices of a node. All pods of a group are on the same device, which is known by the group's name alone.
+"""GpuGroup: pods that share one device of a node. The device itself is known only by the group's name.
 
-Amounts are mebibytes of the device's memory. A group holds a whole GPU of its node's from the first pod that is really
-there until the last one has left; while all of them are on their way out, that GPU counts as being released. A group
-that pods are only promised to takes a GPU from those that are being released.
+Amounts are MiB of the device's memory. A group holds a whole GPU of its node from its first running pod until its last
+one is gone; while all of its pods terminate, that GPU counts as releasing. A group with only pipelined pods takes a GPU
+from the releasing ones.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import NamedTuple
 
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 
-# Members of an Enum are looked up far more slowly than names of a module.
+# Module globals are far faster than lookups of Enum members, in code that runs for every pod.
 PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
 
 
 class GpuGroup(NamedTuple):
-    """One shared device as it stands. Nothing in it changes."""
+    """The state of one shared device. Immutable."""
 
-    used: int = 0  #: by everybody, those who will come included
-    allocated: int | None = None  #: by those who are there; None when nobody ever was
-    releasing: int = 0  #: by those who go, less what was promised of it
+    used: int = 0  #: MiB of all pods, pipelined ones included
+    allocated: int | None = None  #: MiB of pods that are on the device; None if there never was one
+    releasing: int = 0  #: MiB of terminating pods, less what is promised of it
     holds_gpu: bool = False  #: whether a whole GPU of the node is reserved for the group
     is_going: bool = False  #: whether that GPU counts as being released
 
     def room(self, device_mib: int) -> int:
-        """The most that it takes, also of what is being released; -1 when it takes nobody.
+        """The largest memory that fits, including releasing memory; -1 when the group takes no pods.
 
-        One that nobody uses, or that is all but gone, is a whole GPU rather than a group.
+        A group without pods, or with terminating pods only, is treated as a whole GPU instead.
         """
         allocated = self.allocated or 0
         if not self.used or allocated == self.releasing:
@@ -37,15 +37,15 @@ class GpuGroup(NamedTuple):
         return max(device_mib - allocated + self.releasing, -1)
 
     def has_room_now(self, memory: int, device_mib: int) -> bool:
-        """Whether there is room on it that nobody holds."""
+        """Whether so much memory is free now."""
         return self.allocated is not None and device_mib - self.allocated >= memory
 
     def idle_part(self, device_mib: int) -> float:
-        """What is left of the device, in hundredths, rounded down; nothing where pods are only promised to be."""
+        """The free part of the device in hundredths, rounded down; 0 with only pipelined pods."""
         return 1 - _hundredths(self.allocated, device_mib) if self.allocated else 0.0
 
     def releasing_part(self, device_mib: int) -> float:
-        """What will be left beyond that, unless the whole GPU will be."""
+        """The releasing part of the device in hundredths, unless the whole GPU is releasing."""
         return _hundredths(self.releasing, device_mib) if self.releasing > 0 and self.releasing != self.used else 0.0
 
 
@@ -54,7 +54,7 @@ def _hundredths(memory: int, device_mib: int) -> float:
 
 
 class Effect(NamedTuple):
-    """What happens to the node's whole GPUs when a group changes."""
+    """The change of the node's whole GPUs when a group changes."""
 
     idle: int = 0
     releasing: int = 0
@@ -68,7 +68,7 @@ NO_EFFECT = Effect()
 
 
 def arrive(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, Effect]:
-    """A pod of this status comes to a group."""
+    """Adds a pod with this status to a group."""
     used, allocated, releasing, holds_gpu, is_going = group
     if status == PIPELINED:
         takes_gpu = used == releasing  # a new one, or one that is all but gone
@@ -81,13 +81,13 @@ def arrive(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, 
         after = GpuGroup(used + memory, there, releasing + memory, holds_gpu=True, is_going=True)
         return after, Effect(idle=-(not holds_gpu), releasing=int(not is_going))
     takes_gpu = not used and not holds_gpu
-    # Without a call in between: this is done for every pod that is placed.
+    # Inlined: this runs for every placement.
     after = tuple.__new__(GpuGroup, (used + memory, there, releasing, holds_gpu or takes_gpu, False))
     return after, Effect(-takes_gpu, -is_going) if takes_gpu or is_going else NO_EFFECT
 
 
 def leave(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, Effect]:
-    """A pod of this status goes from a group."""
+    """Removes a pod with this status from a group."""
     used, allocated, releasing, holds_gpu, was_going = group
     used -= memory
     if status == PIPELINED:
@@ -106,7 +106,7 @@ def leave(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, E
 
 
 def groups_of(tasks: Iterable[Task], device_mib: int) -> tuple[Groups, Effect]:
-    """The shared devices of a node, by who is on it, and what they take of its whole GPUs."""
+    """The groups of a node's tasks, and their effect on its whole GPUs."""
     groups: dict[str, GpuGroup] = {}
     idle = releasing = 0
     for task in tasks:

@@ -1,7 +1,7 @@
-"""What a pod asks of GPUs that it shares with others: a part of each of some devices, or so much of their memory.
+"""GpuShare: what a pod requests of shared GPUs: a portion of each of some devices, or so much memory.
 
-The same request costs differently from node to node, because memory is a larger part of a smaller device. Parts are
-counted in hundredths, so that sums of them stay exact.
+The same memory costs differently from node to node, because it is a larger part of a smaller device. Portions are
+counted in hundredths, so that float sums stay exact.
 """
 
 from __future__ import annotations
@@ -20,54 +20,54 @@ from bosket.api.keys import (
 from bosket.api.shared_gpu import MOST_DEVICES, MOST_MEMORY_MIB, read_portion, read_whole
 
 HUNDREDTHS = 100
-#: The size that devices of unknown memory are taken to have, in mebibytes; a part of them comes out right all the same.
+#: The assumed memory of devices without a label, in MiB; portions of them are right all the same.
 UNKNOWN_DEVICE_MIB = 100
-#: Labels with numbers from here on are bytes: no device has so many mebibytes.
+#: Labels with numbers from here on are bytes: no device has so many MiB.
 LEAST_BYTES = 1024 * 1024
 #: The largest number of bytes that a label is believed to tell.
 MOST_BYTES = 10**18
 
 
 class UnusableShare(ValueError):
-    """An annotation about shared GPUs that means nothing."""
+    """An annotation about shared GPUs that makes no sense."""
 
 
 class GpuShare(NamedTuple):
     """A part of each of some devices."""
 
-    portion: float  #: of each device; 0 when memory is asked for
-    memory_mib: int  #: of each device; 0 when a portion is asked for
+    portion: float  #: portion of each device; 0 when memory is requested
+    memory_mib: int  #: memory of each device; 0 when a portion is requested
     devices: int
 
     def memory_on(self, device_mib: int) -> int:
-        """What is taken of each device, on a node with devices of this size. The smallest portion takes something, too:
-        a device that nobody takes anything of isn't shared."""
+        """The MiB taken of each device, on a node with devices of this size; at least 1, because a device of which
+        nothing is taken isn't shared."""
         return self.memory_mib or int(self.portion * device_mib) or 1
 
     def portion_on(self, device_mib: int) -> float:
-        """The same as a part of a device; of memory, rounded up to a hundredth."""
+        """The portion taken of each device; memory is rounded up to a hundredth."""
         return _rounded_up(self.memory_mib / device_mib) if self.memory_mib else self.portion
 
     def is_possible_on(self, device_mib: int) -> bool:
         return self.memory_on(device_mib) <= device_mib
 
     def gpus_on(self, device_mib: int) -> float:
-        """What it costs in a queue's account, once it is there."""
+        """The GPUs charged to the queue once the pod is on such a node."""
         return _times(self.portion_on(device_mib), self.devices)
 
     def required_on(self, device_mib: int) -> float:
-        """What the queue must have left for it, before it goes there."""
+        """The GPUs that the queue must have left before the pod is placed there."""
         return self.devices * _rounded_up(self.memory_on(device_mib) / device_mib)
 
     def gpus_by(self, device_mib: int | None) -> float:
-        """What it would cost if all devices were of this size, without rounding; a portion costs what it is."""
+        """The GPUs charged if all devices were of this size, without rounding."""
         if self.memory_mib:
             return self.devices * (self.memory_mib / device_mib) if device_mib else 0.0
         return _times(self.portion, self.devices)
 
 
 def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
-    """What a pod's annotations ask for; None when they say nothing about it. Raises UnusableShare."""
+    """The share in a pod's annotations; None without one. Raises UnusableShare."""
     portion_text, memory_text = annotations.get(GPU_FRACTION_ANNOTATION), annotations.get(GPU_MEMORY_ANNOTATION)
     devices_text = annotations.get(GPU_FRACTION_DEVICES_ANNOTATION)
     if portion_text is None and memory_text is None:
@@ -85,7 +85,7 @@ def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
 
 
 def device_memory(labels: Mapping[str, str]) -> int | None:
-    """The memory of each of a node's devices in mebibytes, by its label; None when that isn't known."""
+    """The memory of a node's devices in MiB, by its label; None when unknown."""
     return _device_mib(labels.get(NODE_GPU_MEMORY_LABEL, ""))
 
 
@@ -96,7 +96,7 @@ def _device_mib(text: str) -> int | None:
         return None
     if amount >= LEAST_BYTES:
         amount //= LEAST_BYTES
-    # A multiple of 100, so that every hundredth of a device is a whole number of mebibytes.
+    # A multiple of 100, so that every hundredth of a device is a whole number of MiB and sums stay exact.
     return amount - amount % HUNDREDTHS or None
 
 
@@ -120,5 +120,5 @@ def _rounded_up(portion: float) -> float:
 
 
 def _times(portion: float, devices: int) -> float:
-    """So many times a portion. Halves are rounded up; Python's own rounding would make even numbers of them."""
+    """`count` times a portion, halves rounded up; Python's `round` would round them to even."""
     return math.floor(portion * HUNDREDTHS + 0.5) * devices / HUNDREDTHS

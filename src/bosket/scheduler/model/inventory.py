@@ -1,7 +1,7 @@
-"""ResourceSlices and DeviceClasses of the live state: pools of devices, by the nodes that reach them.
+"""Inventory: pools of devices from ResourceSlices, by the nodes that reach them.
 
-Only the newest generation of a pool counts, and only when all of its slices are there. A slice that changes renews its
-pool; what selectors said about the others is kept.
+Only the newest generation of a pool counts, and only when all of its slices exist. A slice that changes rebuilds its
+pool; caches of other pools are kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bosket.scheduler.model.task import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inventory:
-    """What a cycle knows of devices, and of who claims them."""
+    """Devices and the pods that claim them, as of a snapshot."""
 
     pools: Mapping[PoolId, Pool] = field(default_factory=dict)
     local: Mapping[str, frozenset[PoolId]] = field(default_factory=dict)  #: by node: pools that it alone reaches
@@ -42,7 +42,7 @@ class Inventory:
     claimants: Mapping[ObjectKey, Task] = field(default_factory=dict)  #: pods that claim devices, or can be served so
 
     def has_gpus(self, node: str) -> bool:
-        """Whether GPUs can be claimed as devices on the node; they count among its own."""
+        """Whether GPUs of the node are offered as devices."""
         return any(is_gpu(pool.driver) for pool in self.local.get(node, ()))
 
 
@@ -109,7 +109,7 @@ class Pools:
             self._dirty.update(pool for pool in self._of_pool if chosen.driver in (None, pool.driver))
 
     def renew(self) -> set[str]:
-        """Makes the pools of which a slice changed; the nodes whose own devices may be others now."""
+        """Rebuilds the pools with changed slices; returns the nodes whose devices may have changed."""
         nodes: set[str] = set()
         for key in self._dirty:
             before: Pool | None = self._pools.get(key, None)
@@ -152,7 +152,7 @@ class Pools:
 
 
 def build_pool(key: PoolId, slices: Iterable[ResourceSlice], rules: Sequence[DeviceTaintRule] = ()) -> Pool:
-    """The pool that slices make, given in order of their names; its devices with the taints of rules as well."""
+    """The pool of these slices, given in order of names; with the taints of DeviceTaintRules."""
     every = [(each, each.spec, each.spec.pool) for each in slices]
     newest = max(pool.generation for _, _, pool in every if pool is not None)
     current = [(each, spec, pool) for each, spec, pool in every if pool is not None and pool.generation == newest]
@@ -200,7 +200,7 @@ def _offers(key: PoolId, spec: ResourceSliceSpec, rules: Sequence[DeviceTaintRul
 
 
 def _means(rule: DeviceTaintRule, pool: PoolId, device: Device) -> bool:
-    """Whether the rule taints the device. An empty selector means all devices, none at all none of them."""
+    """Whether the rule taints the device. An empty selector selects all devices, an absent one none."""
     chosen = rule.spec.deviceSelector
     if chosen is None:
         return False

@@ -1,8 +1,8 @@
-"""A job: one pod group with its tasks, arranged in a tree of sub-groups.
+"""Job: one pod group with its tasks, arranged in a tree of sub-groups.
 
-Leaves (`PodSet`) hold tasks and have a minimum of their own; inner sets ask for a number of satisfied children. A job
-without sub-groups has one pod set, `default`. `job_build` makes them. None of them refers to what it is a part of, so
-the garbage collector needn't look for cycles among them (`gc=False`): there are tens of thousands.
+Leaves (`PodSet`) hold tasks and have a minimum; inner sets (`SubGroupSet`) require a number of satisfied children. A
+job without sub-groups has one pod set, `default`. `job_build` creates them. Children don't refer to their parents, so
+there are no reference cycles and the garbage collector may skip them (`gc=False`): there are tens of thousands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _active = attrgetter("active")
 
 
 class TopologyConstraint(NamedTuple):
-    """Keeps pods close to each other: in one domain of the required level, in one of the preferred if possible."""
+    """Pods must be in one domain of the required level, and should be in one of the preferred level."""
 
     topology: str
     required: str
@@ -39,7 +39,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False, gc=False):
     only_class: PodClass | None  #: of the pending tasks, if they are all alike
     gated: int
     active: int  #: tasks that count towards the minimum
-    used: int  #: those, and tasks that are on their way out
+    used: int  #: active and terminating tasks
     succeeded: int
     topology: TopologyConstraint | None = None
 
@@ -49,7 +49,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def ready(self) -> bool:
-        """Whether enough pods exist for the minimum; gated ones don't count."""
+        """Whether enough pods exist for the minimum, without gated ones."""
         return self.active + len(self.pending) >= self.min_available
 
     @property
@@ -61,13 +61,13 @@ class PodSet(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class SubGroupSet(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """An inner node: at least `min_children` of its children must be satisfied."""
+    """An inner set: at least `min_children` of its children must be satisfied."""
 
     name: str
     min_children: int
     children: tuple[SubGroupSet | PodSet, ...]
     topology: TopologyConstraint | None = None
-    says_minimum: bool = False  #: whether the pod group itself does; otherwise all children are needed
+    says_minimum: bool = False  #: whether the pod group sets `min_children`; otherwise all children are required
 
     def pod_sets(self) -> Iterator[PodSet]:
         for child in self.children:
@@ -79,12 +79,12 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def leaves_choice(self) -> bool:
-        """Whether the pod group says here or further down how many sub-groups are enough."""
+        """Whether the pod group sets a minimum of children here or below."""
         return self.says_minimum or any(child.leaves_choice for child in self.children)
 
 
 class History(msgspec.Struct, frozen=True, gc=False):
-    """When things happened to a job, as its pod group remembers them."""
+    """Times of events of a job, from annotations of its pod group."""
 
     last_started: float | None = None
     last_evicted: float | None = None
@@ -102,14 +102,14 @@ class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
     created: float
     root: SubGroupSet
     pod_sets: tuple[PodSet, ...]
-    orphan_tasks: tuple[Task, ...]  #: tasks of a sub-group that the pod group doesn't have
-    problem: str | None  #: why the pod group's own spec can't be followed
+    orphan_tasks: tuple[Task, ...]  #: tasks whose sub-group the pod group doesn't have
+    problem: str | None  #: why the pod group's spec is invalid; "" if it is valid
     has_pending: bool
-    has_waiting: bool  #: whether some task isn't placed yet, gated or not
-    is_plain: bool  #: whether one pod set, without sub-groups, is all of it
-    is_constrained: bool  #: whether where its pods may go depends on where others of them are
+    has_waiting: bool  #: whether some task is pending or gated
+    is_plain: bool  #: whether the job is a single pod set without sub-groups
+    is_constrained: bool  #: whether the nodes of some pods depend on the nodes of other pods of the job
     history: History
-    #: how long it must wait before others are evicted for it
+    #: the preemption delay
     preemption_delay_seconds: float
     staleness_grace_seconds: float | None  #: its own; negative for ever
 
@@ -123,11 +123,11 @@ class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
             yield from pod_set.tasks
 
     def shown_name(self, pod_set: PodSet) -> str:
-        """What people call a pod set; nothing where the group has no sub-groups."""
+        """The name of a pod set in messages; "" where the group has no sub-groups."""
         return pod_set.name if self.group.spec.subGroups else ""
 
     def topologies(self) -> tuple[TopologyConstraint | None, ...]:
-        """The constraints of all its parts, in order; empty when there are none."""
+        """The topology constraints of all parts, in order."""
         return tuple(constraints_in(self.root)) if self.is_constrained else ()
 
     @property
@@ -136,9 +136,10 @@ class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_stale(self) -> bool:
-        """Whether a part of the gang runs, but not enough of it. One of which a member succeeded never is.
+        """Whether the gang runs below its minimum. False once a member has succeeded.
 
-        KAI asks every pod set for its minimum, whatever the sub-groups' own minimum says.
+        KAI compares every pod set with its minimum, whatever the minimum of sub-groups; here the tree's own minimum
+        decides.
         """
         used = 0
         for pod_set in self.pod_sets:
@@ -149,7 +150,7 @@ class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def constraints_in(part: PodSet | SubGroupSet) -> Iterator[TopologyConstraint | None]:
-    """Its own, and those of all its parts."""
+    """The constraint of a sub-group and those of all its parts."""
     yield part.topology
     for child in part.children if isinstance(part, SubGroupSet) else ():
         yield from constraints_in(child)

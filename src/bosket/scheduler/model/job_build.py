@@ -1,4 +1,4 @@
-"""Jobs made of pod groups and their tasks; a spec that makes no sense leaves a job that says so."""
+"""Builds jobs from pod groups and their tasks; an invalid spec gives a job with a `problem`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from bosket.scheduler.model.job import (
 )
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, PodClass, Task, TaskStatus
 
-# Jobs are made of all pods at once when a scheduler starts: `map` with these takes a third of what a loop does.
+# At a start jobs are built from all pods at once: `map` with these takes a third of the time of a loop.
 _status, _subgroup, _pod_class, _name = map(attrgetter, ("status", "subgroup", "pod_class", "key.name"))
 _pending, _gated = map(attrgetter, ("pending", "gated"))
-#: Sub-groups nested deeper than this are a mistake, or an attack on the stack.
+#: Deeper nesting is a mistake, or an attack on the stack.
 DEEPEST = 64
 PENDING = TaskStatus.PENDING
 
@@ -44,7 +44,7 @@ def build_job(
     created: float,
     pod_problem: str | None = None,
 ) -> Job:
-    """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
+    """Arranges tasks in the group's tree. An invalid tree gives one pod set and a `problem`."""
     ordered = tuple(tasks)
     if len(ordered) > 1:
         ordered = tuple(sorted(ordered, key=_name))  # all of the same namespace
@@ -79,7 +79,7 @@ def build_job(
         pod_sets = (only,)
         root = SubGroupSet("", 1, pod_sets, _topology(spec.topologyConstraint) if spec.topologyConstraint else None)
     if pod_problem is not None and not root.ready:
-        problem = problem or pod_problem  # others of the gang may do without it
+        problem = problem or pod_problem  # the gang may be complete without it
     has_pending = bool(pod_sets[0].pending) or (len(pod_sets) > 1 and any(map(_pending, pod_sets)))
     return Job(
         key=key,
@@ -114,7 +114,7 @@ def _history(annotations: Mapping[str, str]) -> History:
 
 
 def _time(text: str | None) -> float | None:
-    """What nobody can read is as if it had never been written."""
+    """The time in an annotation; unreadable text counts as absent."""
     try:
         return parse_time(text) if text else None
     except InvalidTime:
@@ -122,7 +122,7 @@ def _time(text: str | None) -> float | None:
 
 
 def _problem_of(spec: PodGroupSpec) -> str | None:
-    """What of the group's spec can't be followed."""
+    """Why the group's spec is invalid; "" if it is valid."""
     if spec.minMember is not None and spec.minMember < 0:
         return f"spec.minMember is {spec.minMember}, it must be 0 or more"
     if (spec.minSubGroup or 0) < 0:
@@ -184,16 +184,17 @@ def _build_root(spec: PodGroupSpec, tasks: Mapping[str, list[Task]]) -> SubGroup
 
 
 def _topology(constraint: TopologyConstraintObject | None) -> TopologyConstraint | None:
-    """One that names no topology says nothing."""
+    """The constraint; None if it names no topology."""
     if constraint is None or not constraint.topology:
         return None
     return TopologyConstraint(constraint.topology, constraint.requiredTopologyLevel, constraint.preferredTopologyLevel)
 
 
 def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...], topology: TopologyConstraint | None = None) -> PodSet:
-    """Members that succeeded have had their part in the gang: what is left of it must not wait for them.
+    """A pod set. Members that succeeded lower its minimum: the remaining members must not wait for them.
 
-    KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
+    KAI counts only pods that are alive: the last members of a Job, or of a gang that was bound in two halves, then wait
+    for ever.
     """
     if len(tasks) == 1 and tasks[0].status is PENDING:  # most of what comes in is
         only = tasks[0].pod_class

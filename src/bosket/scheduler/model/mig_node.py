@@ -1,4 +1,4 @@
-"""Nodes whose GPUs are partitioned (MIG): which they are, and by which strategy."""
+"""MIG nodes: whose GPUs are partitioned, and by which strategy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ YES = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class MigStrategy(IntEnum):
-    """What a node offers of its GPUs."""
+    """How a node offers its GPUs."""
 
     WHOLE = 0  #: whole ones: they aren't partitioned
     SINGLE = 1  #: instances of one size, as if they were whole GPUs

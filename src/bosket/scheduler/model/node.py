@@ -1,7 +1,7 @@
-"""Nodes as a table: one row per node, in order of names, amounts as arrays over (resource, node).
+"""NodeTable: one row per node, in order of names; amounts are arrays over (resource, node).
 
-The order matters: the first maximum of a score array is then the node with the best score and the smallest name,
-which is how ties are broken everywhere.
+The order matters: the first maximum of a score array is the node with the best score and the smallest name, and ties
+are broken that way everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from bosket.scheduler.model.gpu_group import Groups
 
 Amounts2D = NDArray[np.float64]  #: (resource, node)
 Mask = NDArray[np.bool_]  #: (node,)
-#: The row of a node in the table, and its column in arrays over (resource, node). Not to be taken for a `QueueRow`.
+#: The row of a node in the table, and its column in arrays over (resource, node). A type of its own, so that mypy
+#: finds confusions with a `QueueRow`.
 NodeRow = NewType("NodeRow", int)
 #: Stands for the row of a task that has no node.
 NOWHERE = NodeRow(-1)
@@ -31,7 +32,7 @@ PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "Network
 class Devices:
     """The GPUs of all nodes as devices that can be shared."""
 
-    sizes: tuple[int, ...]  #: (node,), the memory of each of its devices, in mebibytes
+    sizes: tuple[int, ...]  #: (node,): memory of each of the node's devices, in MiB
     known: Mask  #: whether a node says how much memory its devices have
     groups: Mapping[NodeRow, Groups]  #: by row: the devices that are shared, of nodes that have some
     legacy_mig: frozenset[NodeRow]  #: rows of nodes with pods that ask for instances of GPUs by annotation
@@ -41,16 +42,17 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTable:
-    """Every node, and what is free on it. Arrays are read-only; a session works on copies of `idle` and `releasing`."""
+    """All nodes and their free amounts. Arrays are read-only; a session works on copies of `idle` and `releasing`."""
 
     nodes: tuple[Node, ...]
     rows: Mapping[str, NodeRow]
     allocatable: Amounts2D
     idle: Amounts2D  #: not held by any pod
     foreign: Amounts2D  #: held by pods of other schedulers
-    releasing: Amounts2D  #: held by pods that are going, less what was promised of it
+    releasing: Amounts2D  #: held by terminating pods, less what is promised to pipelined pods
     devices: Devices
-    #: changes with labels, taints, conditions and the set of nodes; verdicts that rest on these alone hold until then
+    #: changes with labels, taints, conditions and the set of nodes; verdicts that depend on these alone are valid until
+    #: then
     static_version: int
 
     def __len__(self) -> int:
@@ -61,7 +63,7 @@ class NodeTable:
         return rows_of(self.nodes)
 
     def refusals(self) -> tuple[str | None, ...]:
-        """(node,), why it takes no new pods at all; None where it does."""
+        """(node,): why a node takes no new pods at all; None where it does."""
         return tuple(map(refuses_pods, self.nodes))
 
     @property
@@ -80,12 +82,12 @@ def rows_in(mask: NDArray[Any]) -> list[NodeRow]:
 
 
 def taking(refusals: Sequence[str | None]) -> Mask:
-    """Which nodes take new pods at all."""
+    """(node,): whether a node takes new pods at all."""
     return np.array([each is None for each in refusals], dtype=bool)
 
 
 def refuses_pods(node: Node) -> str | None:
-    """Why a node takes no new pods at all; None when it does."""
+    """Why a node takes no new pods at all; None if it does."""
     if node.spec.unschedulable:
         return "node(s) were unschedulable"
     for condition in node.status.conditions:

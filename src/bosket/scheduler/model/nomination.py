@@ -1,10 +1,10 @@
-"""Nominations: nodes that are kept for a job, after others were evicted for it, until the job starts there.
+"""Nominations: nodes that are kept for a job after pods were evicted for it, until the job starts there.
 
-The next cycles serve nominations before all turns, on the very nodes that were decided: what was freed for a job isn't
-given to another one meanwhile, and nobody is evicted for a job that can't start then. A job that was moved has a
-nomination as well, for the pods that replace its evicted ones on their new nodes. A nomination ends when its job has
-started, is deleted or changed; when a later cycle gives its nodes to a job with a better right; and at the latest
-`PATIENCE_SECONDS` after its victims are gone.
+The next cycles serve nominations before all other jobs, on exactly these nodes: resources that were freed for a job
+aren't given to another one meanwhile, and nothing is evicted for a job that can't start. A job that was moved has a
+nomination as well, for the pods that replace its evicted ones. A nomination ends when its job has started, is deleted
+or changed; when a later cycle gives its nodes to a job with a better right; and at the latest `PATIENCE_SECONDS` after
+its victims are gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bosket.scheduler.model.task import Task, TaskStatus
 
 #: For this long after all victims are gone, a job that doesn't start keeps its nomination.
 PATIENCE_SECONDS = 30.0
-#: Of pods that hold nothing any more, or don't let go of it.
+#: Phases of pods that hold nothing any more, or whose resources can't be counted on.
 GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.STUCK_IN_RELEASING})
 
 

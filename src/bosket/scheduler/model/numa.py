@@ -1,7 +1,7 @@
-"""NUMA zones: what a node's zones have, and what of a pod its kubelet aligns to them.
+"""NUMA zones: the amounts of a node's zones, and which requests of a pod its kubelet aligns.
 
-Amounts are whole numbers in the resource axis' units and under its names, so that what is charged and credited comes
-out even, always.
+Amounts are integers in the units and under the names of the resource axis, so that charges and credits always cancel
+out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Record = tuple[tuple[str, Named], ...]
 
 
 class Policy(Enum):
-    """When the kubelet takes a pod: `single` and `restricted` refuse those that they can't align."""
+    """The kubelet's topology policy: `single` and `restricted` refuse pods that can't be aligned."""
 
     NONE = "none"
     BEST_EFFORT = "best-effort"
@@ -39,7 +39,7 @@ class Policy(Enum):
 
 
 class Scope(Enum):
-    """Whether containers are aligned one by one, or a pod as a whole."""
+    """Whether containers are aligned one by one, or the pod as a whole."""
 
     CONTAINER = "container"
     POD = "pod"
@@ -47,7 +47,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NumaZones:
-    """The zones of a node, in the order in which its kubelet prefers them."""
+    """The zones of a node, in the order of its kubelet's preference."""
 
     policy: Policy
     scope: Scope
@@ -70,7 +70,7 @@ class NumaZones:
 
 
 class NumaNeeds(NamedTuple):
-    """What of a pod is aligned: as a whole, and container by container. Pods that ask for nothing of it have none."""
+    """The aligned requests of a pod: of the pod as a whole, and by container. None for pods without any."""
 
     guaranteed: bool
     pod: Named
@@ -82,12 +82,12 @@ class NumaNeeds(NamedTuple):
 
 
 def is_device(resource: str) -> bool:
-    """Whether the kubelet aligns it for every pod, whatever its quality of service."""
+    """Whether the kubelet aligns the resource for every pod, whatever its quality of service."""
     return resource not in _BY_QOS and not resource.startswith(_HUGE_PAGES)
 
 
 def needs_of(pod: Pod) -> NumaNeeds | None:
-    """What of a pod its kubelet aligns, if anything. Raises InvalidQuantity and UncountableAmount."""
+    """The requests of a pod that its kubelet aligns; None without any. Raises InvalidQuantity and UncountableAmount."""
     guaranteed = is_guaranteed(pod)
     spec = pod.spec
     if not guaranteed and not any(_asks_for_device(each) for each in (*spec.containers, *spec.initContainers)):

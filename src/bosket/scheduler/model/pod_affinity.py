@@ -57,7 +57,7 @@ class PodSelector:
 
 
 class Role(Enum):
-    """What an affinity term asks of the pods that its selector matches."""
+    """The kind of an affinity term."""
 
     AFFINITY = "affinity"
     ANTI_AFFINITY = "anti-affinity"
@@ -66,7 +66,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class AffinityTerm:
-    """One term of a pod's affinity: which pods, and in which domain they count as near."""
+    """One term of a pod's affinity: the selected pods, and the domain in which they count as near."""
 
     role: Role
     selector: PodSelector
@@ -76,7 +76,7 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """How uneven the number of selected pods may be between the domains of a node label."""
+    """The maximum skew of the number of selected pods between the domains of a node label."""
 
     selector: PodSelector
     selects_all: bool  #: an empty selector: counts no pod, but the one that is placed

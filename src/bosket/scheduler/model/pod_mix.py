@@ -1,7 +1,7 @@
-"""Which pods a cluster sees, and how often: what "fragmented" is measured by.
+"""PodMix: which shapes of GPU pods a cluster sees, and how often; "fragmented" is measured by it.
 
-A free part of a GPU is fragmented for a shape of pods that can't use it. Learned by `state.pod_mixes` or given by an
-argument of the plugin `nodeplacement`; carried by the snapshot, and by snapshot files.
+A free part of a GPU is fragmented for a shape of pods that can't use it. The mix is learned by `state.pod_mixes` or
+given by an argument of the plugin `nodeplacement`; snapshots and snapshot files carry it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GIB: Final = 2**30
 
 
 class PodShape(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What pods ask of a node that have GPUs of it. Pods without are in no mix: no GPU is fragmented for them."""
+    """What GPU pods ask of a node. Pods without GPUs have no shape: no GPU is fragmented for them."""
 
     cpu: float = 0.0  #: millicores
     memory: float = 0.0  #: bytes
@@ -37,17 +37,17 @@ class PodShape(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def nodes_wanted(self) -> Hashable:
-        """The same for shapes that may use the same nodes."""
+        """Equal for shapes that may use the same nodes."""
         tolerations = msgspec.json.encode(self.tolerations) if self.tolerations else b""
         return self.node_selector, self.required_nodes, tolerations
 
     @property
     def key(self) -> Hashable:
-        """The same for equal shapes."""
+        """Equal for equal shapes."""
         return self.cpu, self.memory, self.gpus, self.share, self.nodes_wanted
 
     def node_test(self) -> NodeTest:
-        """Whether selectors, affinity and taints let such pods onto a node."""
+        """A test of nodes: whether selectors, affinity and taints allow such pods."""
         required = node_test(self.required_nodes) if self.required_nodes is not None else None
 
         def test(node: Node) -> bool:
@@ -80,14 +80,14 @@ class PodShape(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PodMix(msgspec.Struct, frozen=True):
-    """Shapes of pods, the most frequent first, and how large a part of all pods has each; parts sum to 1."""
+    """Shapes, the most frequent first, each with its part of all pods; the parts sum to 1."""
 
     shapes: tuple[PodShape, ...] = ()
     parts: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, weighted: list[tuple[PodShape, float]]) -> PodMix:
-        """The most frequent of these; of equally frequent ones those that ask for more."""
+        """The most frequent of these shapes; of equally frequent ones the largest."""
         chosen = sorted((each for each in weighted if each[1] > 0), key=_rank, reverse=True)[:MOST_SHAPES]
         total = sum(weight for _, weight in chosen)
         return cls(tuple(shape for shape, _ in chosen), tuple(weight / total for _, weight in chosen))

@@ -1,7 +1,7 @@
 """Queues: quota, limit and weight for GPU, CPU and memory, in a tree of any depth.
 
 Only leaf queues hold jobs. A queue whose parent doesn't exist, or that is its own ancestor, is left out of the tree
-together with all below it; `QueueTree.refused` says why.
+with all its descendants; `QueueTree.refused` says why.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bosket.api.kai import QueueResource, QueueResources
 from bosket.api.time import InvalidDuration, parse_duration, time_or_zero
 from bosket.scheduler.model.resource import QueueAmounts
 
-#: The row of a queue in the tree. Not to be taken for a `NodeRow`.
+#: The row of a queue in the tree. A type of its own, so that mypy finds confusions with a `NodeRow`.
 QueueRow = NewType("QueueRow", int)
 #: Stands for the row of the parent of queues that have none.
 ROOT = QueueRow(-1)
 UNLIMITED = -1.0
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
-#: The parent of all queues where the hierarchy doesn't count.
+#: The name of the parent of all queues where the hierarchy is ignored.
 FLAT_PARENT = "default"
 
 
@@ -45,11 +45,11 @@ class Queue:
 
 
 class QueueError(ValueError):
-    """A queue that can't be used, with the field that is wrong."""
+    """An invalid queue, with the wrong field."""
 
 
 def queue_from(obj: QueueObject) -> Queue:
-    """Reads a Queue object. Raises QueueError naming the field when an amount makes no sense."""
+    """Reads a Queue object. Raises QueueError for an invalid amount."""
     try:
         amounts = _amounts(obj.spec.resources)
     except _UnusableAmount as error:
@@ -92,7 +92,7 @@ class _Amounts(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _amounts(resources: QueueResources | None) -> _Amounts:
-    """Of a thousand queues most say the same. Raises _UnusableAmount."""
+    """The amounts of a queue, cached: of a thousand queues most have the same. Raises _UnusableAmount."""
     shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
 
     def amounts(part: str) -> QueueAmounts:
@@ -107,7 +107,7 @@ def _amounts(resources: QueueResources | None) -> _Amounts:
 
 
 def _amount(name: str, part: str, share: QueueResource | None) -> float:
-    # A limit that is left out is none; KAI reads 0 there, in which nothing runs (docs/deviations.md).
+    # A missing limit means unlimited. KAI reads 0, so that nothing runs (docs/deviations.md).
     absent = UNLIMITED if part == "limit" else 0.0
     given = getattr(share, part) if share is not None else None
     value = absent if given is None else float(given)
@@ -138,7 +138,7 @@ class QueueTree:
         return row if row is not None and not self.children[row] else None
 
     def where_paths_part(self, left: QueueRow, right: QueueRow) -> tuple[QueueRow, QueueRow]:
-        """The first queues, from the root down, that differ; the last compared pair where one path ends."""
+        """The first ancestors, from the root down, that differ; the last compared pair where one path ends."""
         pairs = zip(reversed(self.paths[left]), reversed(self.paths[right]), strict=False)
         mine, theirs = left, right
         for mine, theirs in pairs:
@@ -159,19 +159,20 @@ class QueueTree:
 
 
 def fits(held: QueueAmounts, bound: QueueAmounts) -> bool:
-    """Whether amounts stay within a bound of which -1 is none."""
+    """Whether amounts stay within a bound, where -1 means unlimited."""
     return all(most == UNLIMITED or has <= most for has, most in zip(held, bound, strict=True))
 
 
 def without_hierarchy(queues: Iterable[Queue]) -> list[Queue]:
-    """All queues that have a parent as children of one without bounds: their parents' quotas and limits don't count."""
+    """All queues with a parent as children of one unlimited queue: the quotas and limits of their parents are
+    ignored."""
     free = (UNLIMITED, UNLIMITED, UNLIMITED)
     top = Queue(FLAT_PARENT, "", FLAT_PARENT, DEFAULT_PRIORITY, 0.0, free, free, (1.0, 1.0, 1.0))
     return [top, *(replace(queue, parent=FLAT_PARENT) for queue in queues if queue.parent)]
 
 
 def build_tree(queues: Iterable[Queue], refused: Mapping[str, str]) -> QueueTree:
-    """Links queues to their parents. `refused` holds those that could not even be read; their children go with them."""
+    """Links queues to their parents. `refused`: queues that could not be read; their descendants are left out, too."""
     by_name = {queue.name: queue for queue in queues}
     reasons = dict(refused)
     for name in sorted(by_name):

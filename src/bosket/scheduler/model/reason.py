@@ -1,7 +1,7 @@
-"""Why something isn't placed: values with numbers in them, and the sentences that are made of them.
+"""Reasons: why something isn't placed, as values with amounts, and the sentences rendered from them.
 
-Plugins and actions give these back instead of raising; events, conditions and `explain` render them. The wording of
-the rendered texts is KAI's where users and tools know it.
+Plugins and actions return reasons instead of raising; events, conditions and answers render them. The rendered texts
+are KAI's where users and tools know these.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
 QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
 POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
 INVALID_SPEC = "InvalidSpec"
-#: Bosket's own: the queue or priority class isn't for the job's namespace.
+#: Bosket's own code: the job's namespace may not use its queue or priority class.
 ACCESS_DENIED = "AccessDenied"
 NOT_READY = "NotReady"
 NOT_ENOUGH = "Not enough resources for the workload"
 PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
 SCHEDULER_FAILED = "SchedulerFailed"  # not in KAI, whose scheduler ends
-#: For what KAI has no code for: the condition then has a message, and no list of reasons.
+#: For reasons without a code in KAI: the condition has a message and no list of reasons.
 NO_CODE = ""
 
 
-#: Of the nodes that refuse a pod, so many are named where details are wanted. KAI names all of them; in a large cluster
+#: The number of nodes that a detailed message names. KAI names all of them; in a large cluster
 #: that would be megabytes, on each pod that waits.
 MOST_NODES_NAMED = 100
 
 
 class NodesRefused(msgspec.Struct, frozen=True):
-    """No node takes the pod: how many refuse it, by what they say."""
+    """No node takes the pod: the number of nodes by reason."""
 
     by_reason: Mapping[str, int]
     by_node: tuple[tuple[str, str], ...] = ()  #: (node, all that it lacks), by name; empty unless details are wanted
@@ -58,7 +58,7 @@ class NodesRefused(msgspec.Struct, frozen=True):
 
 
 class PodUnfit(msgspec.Struct, frozen=True):
-    """The pod itself can't be placed, whatever node it is."""
+    """The pod itself can't be placed on any node."""
 
     text: str
 
@@ -112,7 +112,7 @@ class OverCapacity(msgspec.Struct, frozen=True):
 
 
 class Scarcity(msgspec.Struct, frozen=True):
-    """The resource of which there is least for what is asked for; amounts in words, with their units."""
+    """The scarcest resource for the request; amounts as words with units."""
 
     resource: str
     free: str
@@ -167,7 +167,7 @@ class DomainsShort(msgspec.Struct, frozen=True):
 
 
 class TopologyUnsatisfied(msgspec.Struct, frozen=True):
-    """No domain of the level that is asked for can hold the pods that belong together."""
+    """No domain of the requested level can hold the pods that belong together."""
 
     topology: str
     level: str
@@ -189,7 +189,7 @@ class TopologyUnsatisfied(msgspec.Struct, frozen=True):
 
 
 class TopologyUnusable(msgspec.Struct, frozen=True):
-    """A constraint that can't be followed, because there is no such topology or level."""
+    """A constraint that names a missing topology or level."""
 
     text: str
     summary: str  #: which field of which object it is, and what would be right
@@ -253,7 +253,7 @@ class AccessDenied(msgspec.Struct, frozen=True):
 
 
 class SpecUnusable(msgspec.Struct, frozen=True):
-    """The pod group's own spec can't be followed."""
+    """The pod group's spec is invalid."""
 
     group: ObjectKey
     problem: str
@@ -264,7 +264,7 @@ class SpecUnusable(msgspec.Struct, frozen=True):
 
 
 class LeftOutOfCycles(msgspec.Struct, frozen=True):
-    """The scheduler itself fails with the job, and goes on without it."""
+    """`decide` raises with the job, so the scheduler leaves it out."""
 
     error: str
     code: str = SCHEDULER_FAILED
@@ -303,7 +303,7 @@ class GatesClosed(msgspec.Struct, frozen=True):
 
 
 class NotTried(msgspec.Struct, frozen=True):
-    """The cycle looked only at the first jobs of the queue."""
+    """The cycle tried only the first jobs of the queue."""
 
     queue: str
     depth: int
@@ -316,7 +316,7 @@ class NotTried(msgspec.Struct, frozen=True):
 
 
 class SearchCutShort(msgspec.Struct, frozen=True):
-    """Whom to evict for the job wasn't searched for to the end."""
+    """The search for victims was cut short by its budget."""
 
     action: str
     begun: bool  #: whether there was anything left for this job
@@ -328,7 +328,7 @@ class SearchCutShort(msgspec.Struct, frozen=True):
 
 
 class DelayNotElapsed(msgspec.Struct, frozen=True):
-    """The job asked not to have others evicted for it so soon."""
+    """The job's preemption delay isn't over."""
 
     delay: str
     ends: float  #: epoch seconds
@@ -342,7 +342,7 @@ class DelayNotElapsed(msgspec.Struct, frozen=True):
 
 
 class MinRuntimeNotElapsed(msgspec.Struct, frozen=True):
-    """Others could make room, but haven't run for as long as their queue guarantees."""
+    """Possible victims are protected by their queue's minimum run time."""
 
     ends: float  #: epoch seconds: when the first of them has
     code: str = NO_CODE
@@ -355,7 +355,7 @@ class MinRuntimeNotElapsed(msgspec.Struct, frozen=True):
 
 
 class EvictionRefused(msgspec.Struct, frozen=True):
-    """Others could make room, but may not be evicted now."""
+    """Possible victims can't be evicted now."""
 
     pod: ObjectKey
     by: str  #: who refuses: "PodDisruptionBudget ml/keep-two"

@@ -41,6 +41,11 @@ def all_resources(names: Sized) -> Sequence[ResourceIndex]:
     return cast("Sequence[ResourceIndex]", range(len(names)))
 
 
+def resources_in(amounts: Vector) -> list[ResourceIndex]:
+    """The indexes of the resources of which there are any, in order."""
+    return cast("list[ResourceIndex]", np.flatnonzero(amounts > 0).tolist())
+
+
 def plus(left: QueueAmounts, right: QueueAmounts) -> QueueAmounts:
     """The sum, resource by resource."""
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]
@@ -62,7 +67,7 @@ def mig_gpus(resource: str) -> int:
 
 
 class ResourceAxis:
-    """Which index in a vector belongs to which resource. Grows when a new extended resource is seen, never shrinks."""
+    """Maps resource names to indexes in vectors. Grows when a new extended resource is seen, never shrinks."""
 
     def __init__(self) -> None:
         self.names: list[str] = list(FIXED_NAMES)
@@ -72,7 +77,7 @@ class ResourceAxis:
         return len(self.names)
 
     def learn(self, names: Iterable[str]) -> None:
-        """Makes room for these resources. When the axis grows, vectors made before are too short."""
+        """Adds these resources to the axis. When it grows, vectors made before are too short."""
         for name in names:
             if name not in self._indexes:
                 self._indexes[name] = ResourceIndex(len(self.names))
@@ -98,7 +103,7 @@ LARGEST = 2**63 - 1
 
 
 class UncountableAmount(ValueError):
-    """An amount that is larger than anything Kubernetes counts, or negative."""
+    """An amount above the maximum of Kubernetes, or negative."""
 
 
 def amounts_of(quantities: Mapping[str, Quantity]) -> Amounts:
@@ -119,12 +124,12 @@ def amounts_of(quantities: Mapping[str, Quantity]) -> Amounts:
 
 @lru_cache(maxsize=4096)
 def shared_amounts(quantities: Quantities) -> Mapping[str, int]:
-    """The same for nodes, most of which are alike: those that have the same get the very same object."""
+    """The same for nodes: equal amounts are the very same object, because most nodes are alike."""
     return amounts_of(dict(quantities))
 
 
 def pod_request(spec: PodSpec) -> Amounts:
-    """What a pod needs at its peak, as Kubernetes counts it, and one place among the node's pods.
+    """What a pod needs at its peak, by Kubernetes' rules, and one of the node's pod slots.
 
     Containers and restartable init containers (sidecars) run together; an ordinary init container runs beside the
     sidecars that were declared before it.

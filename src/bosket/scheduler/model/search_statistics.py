@@ -1,4 +1,4 @@
-"""What a cycle's searches for victims did, as plain data; counted while they go on, for whoever measures.
+"""Statistics of a cycle's searches for victims, as plain data.
 
 Keys begin with the action. Times aren't here, because `decide` reads no clock: a `StepTimer` is entered for each turn
 of a generator, in the order of `turns`.
@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-#: How a search, or a generator's turn in it, ends: as KAI calls it.
+#: How a search, or a generator's turn in it, ends; KAI's words.
 SearchResult = Literal["solved", "deadline_exhausted", "generators_exhausted", "not_attempted"]
 ScenarioState = Literal["emitted", "simulated", "validator_rejected", "duplicate"]
 

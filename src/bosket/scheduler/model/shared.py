@@ -1,9 +1,9 @@
-"""Tables that snapshots keep while the live state goes on changing them.
+"""Shared: tables that snapshots keep while the live state goes on changing.
 
-A table that was handed out is never changed again. The first change after that is made to a copy where the table is
-small; where it is large, changes are kept beside it, and only these are copied from one snapshot to the next. When they
-have become many they are merged. So a change costs about the same in a table of forty and of forty thousand entries,
-and what didn't change is the same object in one snapshot and the next.
+A table that was handed out is never changed again. The next change goes to a copy where the table is small; where it is
+large, changes are kept in a small table over it, and only that one is copied per snapshot. Many changes are merged into
+a new base. So a change costs about the same in a table of forty and of forty thousand entries, and unchanged values are
+the same objects in consecutive snapshots.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-#: Tables of up to so many entries are copied as a whole: that takes microseconds, and dictionaries are read faster.
+#: Tables of up to so many entries are copied as a whole: that takes microseconds, and a plain dict is faster to read.
 SMALL: Final = 256
-#: As many changes are kept beside a table before they are merged into it.
+#: The number of changes that are kept over a base before they are merged.
 MOST_CHANGES: Final = 1024
 
 
 class _Gone:
-    """Stands in for the value of an entry that was taken out."""
+    """Marks a deleted entry among the changes."""
 
 
 _GONE: Final = _Gone()
@@ -30,7 +30,7 @@ _MISSING: Final = _Gone()
 
 
 class Layers(Mapping[K, V]):
-    """A table and the changes made to it. Neither may be changed once it is here."""
+    """A base table and changes to it. Neither may change once it is here."""
 
     __slots__ = ("_base", "_changes", "_len")
 
@@ -108,7 +108,7 @@ class _Values(ValuesView[V]):
 
 
 class Shared(Generic[K, V]):
-    """A table that changes, and can be handed out as it is at any time."""
+    """A table that changes, and can be handed out at any time."""
 
     def __init__(self) -> None:
         self._base: dict[K, V] = {}
@@ -155,14 +155,14 @@ class Shared(Generic[K, V]):
         return Layers(self._base, self._changes).values() if self._changes else self._base.values()
 
     def freeze(self) -> Mapping[K, V]:
-        """The table as it is now; the very same object while nothing changes."""
+        """The table as of now; the very same object while nothing changes."""
         if self._frozen is None:
             self._frozen = Layers(self._base, self._changes) if self._changes else self._base
             self._is_own = False
         return self._frozen
 
     def _own(self) -> dict[Any, Any]:
-        """The dictionary in which a change can be made, because nobody was given it."""
+        """The dict in which a change can be made, because it was never handed out."""
         if self._is_own:
             return self._base
         if len(self._base) <= SMALL or len(self._changes) >= MOST_CHANGES:

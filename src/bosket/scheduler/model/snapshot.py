@@ -1,4 +1,4 @@
-"""A snapshot: everything that `decide` may look at, as of one moment. Nothing in it changes."""
+"""Snapshot: everything that `decide` may read, as of one moment. Immutable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PreemptedBy = Mapping[ObjectKey, frozenset[ObjectKey]]  #: job → jobs that pre
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueUse:
-    """What the jobs of one queue hold and want."""
+    """What the jobs of one queue hold and request."""
 
     allocated: QueueAmounts
     non_preemptible: QueueAmounts
@@ -61,14 +61,14 @@ class Snapshot:
     residents: Mapping[str, tuple[Task, ...]]
     queues: QueueTree
     jobs: Mapping[ObjectKey, Job]
-    #: jobs with a task that isn't placed, or with one that needs a word said about it
+    #: jobs with pending tasks, or that need a report
     unsettled: tuple[Job, ...]
-    #: jobs of which too little runs, and those that are marked so
+    #: jobs below their minimum, and jobs with the stale annotation
     stale: tuple[Job, ...]
     use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
-    backing_off: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
+    backing_off: frozenset[ObjectKey] = frozenset()  #: jobs that back off because a bind of one of their pods failed
     denied: Mapping[ObjectKey, str] = field(default_factory=dict)  #: jobs that may not use their queue, with the reason
-    disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
+    disruptions: Disruptions = field(default_factory=Disruptions)  #: what disruption budgets allow
     nominations: tuple[Nomination, ...] = ()  #: nodes that earlier cycles freed for jobs, the oldest first
     reservations: tuple[Reservation, ...] = ()  #: nodes held for jobs that start later, in the order of their rights
     preempted_by: PreemptedBy = field(default_factory=dict)  #: by which jobs a job was preempted in recent cycles
@@ -87,7 +87,7 @@ class Snapshot:
     numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones
     config_maps: Container[ObjectKey] = ()  #: those that exist
     inventory: Inventory = NO_INVENTORY  #: devices, and claims on them
-    node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
+    node_pool: str = DEFAULT_NODE_POOL  #: the name of this scheduler's nodes in messages
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
     run_times: RunTimes = NO_RUN_TIMES  #: how long jobs ran that have ended
     usage: Usage = NO_USAGE  #: what queues used in the past

@@ -23,7 +23,7 @@ from bosket.scheduler.model.volume import NO_STORAGE, Contest, PodStorage, Volum
 
 
 class TaskStatus(IntEnum):
-    """Where a task stands."""
+    """The status of a task in a cycle."""
 
     PENDING = 0
     GATED = 1
@@ -33,7 +33,7 @@ class TaskStatus(IntEnum):
     BOUND = 5
     RUNNING = 6
     RELEASING = 7
-    STUCK_IN_RELEASING = 8  #: deletion takes far longer than its grace; what it holds can't be counted on
+    STUCK_IN_RELEASING = 8  #: terminating for far longer than its grace period; its resources can't be counted on
     SUCCEEDED = 9
     FAILED = 10
 
@@ -58,7 +58,7 @@ ACTIVE_ALLOCATED = frozenset(
 )
 #: count towards a queue's use
 ALLOCATED = frozenset({TaskStatus.ALLOCATED, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING})
-#: have a node, but aren't there yet
+#: have a node, but aren't bound yet
 UNBOUND = frozenset({TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING})
 #: have no node
 WAITING = frozenset({TaskStatus.PENDING, TaskStatus.GATED})
@@ -76,14 +76,14 @@ class Mig(Enum):
     __hash__ = object.__hash__  # as above
 
 
-#: The number of a pod class: classes are told apart by it where many answers are remembered.
+#: The number of a pod class: the key of a class in caches.
 ClassIndex = NewType("ClassIndex", int)
 #: The number of the affinity terms of pods that ask nothing of their neighbours.
 NO_AFFINITY_TERMS = -1
 
 
 class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
-    """Pods that no plugin can tell apart: what depends on the class and a node alone is computed once."""
+    """Pods that no plugin can distinguish: what depends on the class and a node alone is computed once."""
 
     index: ClassIndex
     amounts: tuple[float, ...]  #: by resource, what each of them asks for
@@ -91,18 +91,18 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     required_nodes: NodeSelector | None  #: by the pods' node affinity
     tolerations: tuple[Toleration, ...]
     host_ports: tuple[HostPort, ...]
-    #: the same number for all classes that differ in nothing that nodes' fixed properties are judged by
+    #: equal for classes with equal demands on nodes' fixed properties
     fixed_index: int
-    affinity_terms: AffinityTerms | None = None  #: what the pods ask of their neighbours
-    match_keys: MatchKeys = NO_MATCH_KEYS  #: what they leave on their node for others to count
+    affinity_terms: AffinityTerms | None = None  #: their affinity terms
+    match_keys: MatchKeys = NO_MATCH_KEYS  #: the match keys by which they are counted on their node
     volumes: VolumeNeeds | None = None
     contest: Contest | None = None  #: what of volumes the pods take from others
     share: GpuShare | None = None  #: of GPUs that they share; then `amounts` has none
     mig: Mig = Mig.NONE
     extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `amounts`
-    numa: NumaNeeds | None = None  #: what of the pods is aligned to NUMA zones, where nodes tell about theirs
+    numa: NumaNeeds | None = None  #: requests that are aligned to NUMA zones, where nodes report zones
     device_needs: DeviceNeeds | None = None  #: what their resource claims ask for
-    nominated_node: str = ""  #: where somebody else would like them to be
+    nominated_node: str = ""  #: nominated node names
     #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
     refers: bool = False
     special: Hashable = None  #: all that few pods have, for comparison: from ports to references; None for most classes

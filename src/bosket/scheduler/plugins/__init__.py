@@ -1,4 +1,4 @@
-"""Bosket's own plugins, by the names that KAI's configuration knows them by."""
+"""The table of built-in plugins, by the names of KAI's configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which volumes are attached to which nodes in the middle of a cycle; kept by `VolumeLedger`."""
+"""AttachedVolumes: which volumes are attached to which nodes during a cycle; kept by `VolumeLedger`."""
 
 from __future__ import annotations
 

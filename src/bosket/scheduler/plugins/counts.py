@@ -1,4 +1,4 @@
-"""Whole numbers by index, most of them 0: pods with a match key by node, or by domain."""
+"""Sparse counts by index: pods with a match key by node, or by domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topology domains: nodes with the same value of a label, and how many pods with a match key are in each."""
+"""Topology domains by a node label, with the number of pods with a match key in each."""
 
 from __future__ import annotations
 

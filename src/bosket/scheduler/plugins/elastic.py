@@ -1,4 +1,4 @@
-"""Jobs below their minimum go before jobs at it, and these before jobs that only want extras."""
+"""Plugin elastic: jobs below their minimum first, then jobs at their minimum, then jobs that only want extras."""
 
 from __future__ import annotations
 

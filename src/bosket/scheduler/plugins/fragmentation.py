@@ -1,9 +1,8 @@
-"""The strategy `fragmentation` of the plugin `nodeplacement`: pods go where they spoil least of what is free.
+"""The strategy `fragmentation` of the plugin `nodeplacement`: pods go where they waste the least of what is free.
 
 A node's score falls with the growth of the expected fragmentation (`framework.fragmentation`). Equal growth is
-frequent: then the fuller node is better, so that empty ones stay whole; for pods without GPUs it is the one that the
-strategy for CPU prefers. Of the devices of a node a pod gets the one that leaves most usable, and the fullest of equal
-ones.
+frequent; then the fuller node wins, so that empty ones stay whole, and for pods without GPUs the node that the CPU
+strategy prefers. Of a node's devices a pod gets the one that leaves the most usable, and the fullest of equal ones.
 """
 
 from __future__ import annotations

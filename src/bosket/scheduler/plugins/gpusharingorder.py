@@ -1,6 +1,6 @@
-"""Nodes where a shared GPU has room are better than nodes where one would have to be opened.
+"""Plugin gpusharingorder: prefers nodes with room on a shared GPU to nodes where a new one would be opened.
 
-As in KAI, that is said to every pod: one that asks for no GPU at all has room on each device that is shared.
+As in KAI the score applies to every pod: one without a GPU request "has room" on each shared device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""MatchLedger: pods per match key and node in the middle of a cycle, the snapshot's and those that were placed since.
+"""MatchLedger: pods per match key and node during a cycle: the snapshot's, and those placed since.
 
-Pods that were evicted in this cycle are still there: as in KAI, what they select, carry and take counts until they are
-gone. Only spreading doesn't count them.
+Pods that were evicted in this cycle still count until they are gone, as in KAI. Only topology spreading ignores them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Jobs that started a short while ago are left alone: no eviction before a queue's minimum run time is over.
+"""Plugin minruntime: no eviction of jobs that have run for less than their queue's minimum run time.
 
-Extras of an elastic job aren't protected, only its gang is. Arguments: `defaultReclaimMinRuntime` and
-`defaultPreemptMinRuntime` for queues that say nothing (durations such as `10m` or `1d`; none by default), and
-`reclaimResolveMethod`, whose word counts between queues: `lca` (the default) for the queue right below where the paths
-to both part, on the victim's side, or the nearest above; `queue` for the victim's own, or the nearest above it.
+Only the gang is protected, not the extras of an elastic job. Arguments: `defaultReclaimMinRuntime` and
+`defaultPreemptMinRuntime` for queues without a value (durations such as `10m` or `1d`; none by default), and
+`reclaimResolveMethod`, the queue whose value counts between queues: `lca` (the default) the queue right below the
+lowest common ancestor, on the victim's side, or the nearest above with a value; `queue` the victim's own queue, or the
+nearest above with a value.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Victims of several nodes: of those gathered so far, the nodes that are the cheapest to empty, more and more of them.
+"""Plugin sg-multinodegang: scenarios with victims of several nodes: the cheapest nodes to empty, more and more of them.
 
-Nodes are taken in order of what they would have free with all their victims gone, the least first, beginning with as
-many as could cover the demand; then one more, two more, four more, up to all of them.
+Nodes are ordered by what they would have free without their victims, the least first, starting with as many as could
+cover the demand; then one more, two more, four more, up to all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bosket.scheduler.framework.extension import GatheredVictims
+from bosket.scheduler.framework.eviction_extension import GatheredVictims
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import NOWHERE

@@ -1,4 +1,4 @@
-"""Nodes where a task fits now are better than nodes where it must wait for what is being released."""
+"""Plugin nodeavailability: prefers nodes where a task fits now to nodes where it would be pipelined."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""Victims of one node: for every node of the victim that was added last, everybody gathered so far who is there.
+"""Plugin sg-nodelocalgreedy: scenarios with the victims of one node: for each node of the latest victim, all victims
+there.
 
-A job is never taken in part beyond what its eviction step says: all its tasks that were gathered go, wherever they are.
+A job is never evicted in part beyond its eviction step: all of its gathered tasks are in the scenario, wherever they
+are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bosket.scheduler.framework.extension import GatheredVictims
+from bosket.scheduler.framework.eviction_extension import GatheredVictims
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session

@@ -1,9 +1,9 @@
-"""Packs tasks onto the fullest nodes, spreads them over the emptiest, or keeps what stays free usable.
+"""Plugin nodeplacement: packs tasks onto the fullest nodes, spreads them over the emptiest, or avoids fragmentation.
 
-Arguments `gpu` and `cpu`, each `binpack` (the default) or `spread`. Tasks that ask for GPUs are placed by free GPUs,
-the others by free CPU. With `gpu: fragmentation`, which KAI doesn't have, all tasks are placed by what they would spoil
-of free GPUs (`plugins.fragmentation`), and by these where they spoil the same. That is judged by the pods that the
-cluster sees, or by those of the argument `podMix` (`plugins.fixed_mix`).
+Arguments `gpu` and `cpu`, each `binpack` (the default) or `spread`. GPU tasks are placed by free GPUs, others by free
+CPU. With `gpu: fragmentation`, which KAI doesn't have, all tasks are placed by the GPUs that they would make unusable
+(`plugins.fragmentation`), with these strategies as tie-break. Unusable for which pods is given by the pods that the
+cluster sees, or by the argument `podMix` (`plugins.fixed_mix`).
 """
 
 from __future__ import annotations

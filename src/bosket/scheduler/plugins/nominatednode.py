@@ -1,4 +1,4 @@
-"""Pods go where somebody has nominated a node for them (`status.nominatedNodeName`), if they can."""
+"""Plugin nominatednode: prefers the node in a pod's `status.nominatedNodeName`."""
 
 from __future__ import annotations
 

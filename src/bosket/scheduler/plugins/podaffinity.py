@@ -1,8 +1,8 @@
-"""Pods prefer to be near, or away from, the pods that their preferred affinity names; and those prefer them.
+"""Plugin podaffinity: scores of preferred inter-pod affinity and anti-affinity, of the pod and of pods that are there.
 
-The score of a node is the sum of the weights of all terms that other pods in its domains satisfy, or carry and the pod
-satisfies, as Kubernetes' InterPodAffinity counts it before it is normalised. Pods whose required affinity the pod
-satisfies count with the argument `hardPodAffinityWeight`: 1 by default as in Kubernetes, where KAI has 0.
+The score of a node is the sum of the weights of all terms that other pods in its domains satisfy, or carry and this pod
+satisfies, as Kubernetes' InterPodAffinity before normalisation. Pods whose required affinity this pod satisfies count
+with the argument `hardPodAffinityWeight`: 1 by default as in Kubernetes; KAI has 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs of higher priority go first."""
+"""Plugin priority: jobs of higher priority first."""
 
 from __future__ import annotations
 

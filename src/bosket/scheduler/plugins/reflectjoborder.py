@@ -1,7 +1,7 @@
-"""`GET /get-job-order`: whose turn it would be now, over all queues and in each of them.
+"""Plugin reflectjoborder: `GET /get-job-order`, the order of pending jobs over all queues and in each of them.
 
-Jobs stand in the order in which `allocate` would take them if none could be placed: those that are ready and have
-pending tasks, as many of a queue as the action may try.
+The order in which `allocate` would try jobs if none could be placed: ready jobs with pending tasks, at most as many of
+a queue as the action may try.
 """
 
 from __future__ import annotations

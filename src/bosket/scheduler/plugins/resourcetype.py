@@ -1,4 +1,4 @@
-"""Tasks without GPUs prefer nodes without GPUs."""
+"""Plugin resourcetype: tasks without GPUs prefer nodes without GPUs."""
 
 from __future__ import annotations
 

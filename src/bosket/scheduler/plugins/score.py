@@ -1,4 +1,4 @@
-"""How much each scoring plugin weighs. Each class of scores outranks all that are smaller."""
+"""Weights of the scoring plugins: each outranks all smaller ones together."""
 
 MAX_DENSITY = 9.0
 RESOURCE_TYPE = 10.0

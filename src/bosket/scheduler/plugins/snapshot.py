@@ -1,4 +1,4 @@
-"""`GET /get-snapshot`: all that the scheduler knows, as the file that `bosket replay` and KAI's snapshot tool read."""
+"""Plugin snapshot: `GET /get-snapshot`, the live state as a file for `bosket replay` and KAI's snapshot tool."""
 
 from __future__ import annotations
 

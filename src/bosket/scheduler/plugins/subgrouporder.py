@@ -1,4 +1,4 @@
-"""Sub-groups below their minimum go first; of the satisfied ones, those that have the least of what they ask for."""
+"""Plugin subgrouporder: sub-groups below their minimum first, then those with the smallest part of their request."""
 
 from __future__ import annotations
 

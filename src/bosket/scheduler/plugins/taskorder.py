@@ -1,4 +1,4 @@
-"""Tasks with a task priority go first, the larger number before the smaller."""
+"""Plugin taskorder: tasks with a task priority first, larger numbers first."""
 
 from __future__ import annotations
 

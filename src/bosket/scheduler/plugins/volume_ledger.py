@@ -1,7 +1,7 @@
-"""Which volumes are given away in the middle of a cycle, and where they are attached; listens to placements.
+"""VolumeLedger: which volumes are taken during a cycle, and where they are attached; a placement listener.
 
-As with everything that pods leave on their node, what one that was evicted in this cycle has counts until it is gone.
-What pods that are being bound will have isn't among the offers of a snapshot at all.
+A pod that was evicted in this cycle still holds its volumes until it is gone. Volumes of pods that are being bound are
+not among the offers of a snapshot.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The lists of objects in a snapshot file: what each is called, and what it holds.
+"""The lists of objects in a snapshot file: name and kind of each.
 
-A kind is added here, and is then read (`recorded`) and written (`recording`); `ClusterState` must take it in.
+A kind that is added here is read (`recorded`) and written (`writer`); `ClusterState` must handle it.
 """
 
 from __future__ import annotations

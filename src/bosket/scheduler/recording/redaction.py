@@ -1,8 +1,8 @@
-"""What a recording leaves out: secrets, and whatever else no decision rests on.
+"""Redaction: what a recording leaves out: secrets, and fields that no decision depends on.
 
-People send recordings to other people. Literal values of environment variables, commands, images, annotations of other
-programs, messages of containers: none of it is needed to decide again. What is kept is listed; a plugin that looks at a
-field or an annotation which isn't has it added here.
+Recordings are sent to other people. Literal values of environment variables, commands, images, annotations of other
+programs, messages of containers: none of it is needed to decide again. The table lists what is kept; a plugin that
+reads another field or annotation needs it added here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writing a snapshot file: what the running scheduler knows, in KAI's form, for `recorded` and KAI's tools to read.
+"""Writes a snapshot file in KAI's form, for `recorded` and KAI's tools.
 
-`take` is called on the event loop and is quick, so that everything in it is of one moment; the objects are frozen, so
-that `zipped` can work in a thread while the scheduler goes on. It encodes them one by one, because a thread that
-encodes ten thousand pods in one call would stop all others meanwhile.
+`take` runs on the event loop and is fast, so that everything is of one moment; the objects are frozen, so `zipped` can
+run in a thread while the scheduler goes on. It encodes objects one by one, because a single call that encodes ten
+thousand pods would hold the interpreter's lock.
 """
 
 from __future__ import annotations

@@ -50,8 +50,11 @@ class VictimSequence:
             tasks = next_to_evict(self._session, victim)
             if not tasks:
                 continue
+            # A recorded victim is evicted in any case; it advances its job's eviction steps but is no further choice.
             goes_anyway = not self._recorded.isdisjoint(tasks)
             goes = goes_anyway or self._may_go(victim, tasks)
+            # Tasks that can't be evicted stay and count for their job's minimum: other tasks of the job may still be
+            # extras then.
             rest = victim.without(self._recorded if goes_anyway else tasks) if goes else victim.keeping(tasks)
             if rest is not None:
                 self._victims.push(rest)
@@ -107,6 +110,7 @@ class Accumulation:
         number = 0
         while not self._has_enough() and (batch := self._victims.at(number)) is not None:
             number += 1
+            # Gathering costs steps, too: otherwise thousands of useless victims would be free.
             self._budget.spend(len(batch.tasks))
             self.potential.append(batch)
             self._add_room(batch)

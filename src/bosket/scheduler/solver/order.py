@@ -58,9 +58,11 @@ class JobTable:
             position = bisect_left(entries, before, key=_key)
             del entries[position]
             if requests:
+                # Kept in step with the entries: recomputing requests during a simulation would see evicted jobs.
                 del requests[position]
         if keep:
             key = self._keys[job] = self._session.orders.job_key(job)
+            # Keys are unique (they end with the name), so the position is the one that sorting would give.
             position = bisect_right(entries, key, key=_key)
             entries.insert(position, (key, job))
             if requests is not None:

@@ -65,6 +65,7 @@ def _with_others(best: Solution, rules: Rules, budget: Budget) -> Solution | Non
     """A solution with fewer evictions in which one of the victims stays; None, with nothing in effect, if there is
     none."""
     victims = dict.fromkeys(batch.job for batch in best.victims)
+    # Before the statement is discarded: lost work is read from placements in effect.
     limit = _lost(best, rules)
     best.statement.discard()
     for victim in victims:
@@ -111,6 +112,8 @@ class _Pruning:
         needless = [each for each, is_needed in zip(victims, counts.needed(victims), strict=True) if not is_needed]
         if not needless:
             return False
+        # Trials need the state before the search; the best solution is simulated again at the end if none of them is
+        # better.
         if self._is_in_effect:
             self._best.statement.discard()
             self._is_in_effect = False
@@ -142,6 +145,7 @@ class _Pruning:
         victims, counts = _without(self._best.victims, left_out), self._best.counts
         assert counts is not None
         mask = counts.mask(victims)
+        # A set that failed once fails again: all simulations start from the same state.
         if mask in self._tried or self._budget.is_used_up() or not self._may_work(victims):
             return False
         self._tried.add(mask)

@@ -137,6 +137,7 @@ class Room:
         concerned = np.zeros(len(feasible), dtype=bool)  # nodes that some class may use
         for allowed in self._allowed.values():
             concerned |= allowed
+        # Victims on other nodes can't help any class: their amounts are dropped once, here, for all simulations.
         self._concerned = concerned
         # by id(), together with the object: while it is referenced here, no other object can get the same id
         self._known: dict[int, tuple[Held, _Part | None]] = {}
@@ -179,6 +180,7 @@ class Room:
             return NO_ROWS
         if len(parts) == 1:
             rows, cells, amounts = parts[0]
+            # A single part has each cell once; several parts may share cells, and then `+=` would lose amounts.
             free.reshape(-1)[cells] += amounts
         else:
             rows, cells, amounts = map(np.concatenate, zip(*parts, strict=True))
@@ -225,9 +227,11 @@ class Room:
             slots, allowed = room._slots[pod_class], self._allowed[pod_class]
             spare = float(slots.sum()) - count + ROUNDING
             for number, (rows, amounts) in enumerate(held):
+                # Without this holding, a node is usable only if it was feasible anyway or another holding is on it.
                 stay = rows[(self._usable[rows] | (there[rows] > 1)) & allowed[rows]]
                 room._free[:, rows] -= amounts
                 kept = room._slots_on(stay, room._free, pod_class)
+                # Floats: this may not restore the last digit, which `ROUNDING` absorbs.
                 room._free[:, rows] += amounts
                 result[number] |= float(slots[rows].sum() - kept.sum()) > spare
         return result

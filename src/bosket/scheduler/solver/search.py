@@ -15,7 +15,7 @@ import numpy as np
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
-from bosket.scheduler.framework.extension import ScenarioGenerator, ScenarioValidator
+from bosket.scheduler.framework.eviction_extension import ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -320,10 +320,13 @@ class Search:
         counts = self.counts(scenario) if len(scenario.batches) > 1 else None
         statement = Statement(session, preemptor.job, self._baseline)
         departures = self._index.departures(scenario.batches)
+        # The victims' own nodes are feasible in any case, so that a victim can be spared where it was.
         on[[row for each in departures for row in each.rows]] = True
         statement.evict_all(departures)
         order = SimulationOrder(self._branches, session, {preemptor: None, **self._keys_of_victims(departures)})
         prospect: Prospect | None = Prospect(session, scenario.pending, on)
+        # Every participant is placed by the code of real placements, in the order of queues and jobs. The simulation
+        # ends as soon as the preemptor has failed, or can no longer succeed.
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
             if next_job is preemptor:
@@ -335,12 +338,15 @@ class Search:
                 statement.discard()
                 return None
         victims = scenario.victims()
+        # Only tasks that really go count against disruption budgets: a spared victim keeps its place.
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
         if session.limits.objection(gone) or not all(validator(scenario) for validator in self._validators):
             self._count("validator_rejected")
             statement.discard()
             return None
         going = set(gone)
+        # Spared batches are dropped. `spares_some` makes the caller simulate again without them, because their presence
+        # may have influenced the order of placements.
         batches = tuple(batch for batch in scenario.batches if not going.isdisjoint(batch.tasks))
         whole = preemptor.is_whole()
         return Solution(
@@ -362,6 +368,7 @@ class Search:
         """
         only: dict[JobState, Departure | None] = {}
         for each in departures:
+            # With two departures of one job neither one's aftermath is the job's.
             only[each.job] = each if each.job not in only else None
         keys: dict[JobState, SortKey | None] = {}
         for job, departure in only.items():

@@ -60,6 +60,7 @@ class Ranks:
         known, basis = self._known[row], (self.accounts[row], request)
         key = known.get(basis)
         if key is None:
+            # Cleared as a whole: a least-recently-used order would cost more than recomputing the few keys in use.
             if len(known) >= MOST_KEYS:
                 known.clear()
             key = known[basis] = (self._order.rank(row, request, NOTHING), *self._names[row])
@@ -79,6 +80,8 @@ class Branches:
         """The branch of a queue. Accounts are replaced, not changed, together with those of all ancestors: the same
         object means that nothing at or below the queue changed."""
         found, version = self._known.get(row), self.pending.version(row)
+        # Identity, not equality: restoring a baseline puts the same tuples back, so branches stay valid across
+        # simulations.
         if found is None or found.account is not self.ranks.accounts[row] or found.version != version:
             found = self._known[row] = Branch(self, row, version)
         return found
@@ -125,6 +128,8 @@ def _merged_heads(branches: Branches, row: QueueRow, children: Collection[QueueR
     while heap:
         request = heap[0][1].request
         yield Head(branches.ranks.key(row, request), request)
+        # The first member's key is recomputed only now, after the yielded head was used: KAI too ranks a queue by the
+        # child chosen last until the next turn.
         if is_outdated:
             first = heap[0][1]
             heapq.heapreplace(heap, (first.key(), first))
@@ -210,6 +215,7 @@ class _Leaf:
         while at < len(pending) and pending[at][1] in self._excluded:
             at += 1
         self._at = at
+        # `ours` is sorted in reverse, so its last entry is the first participant.
         self._is_our_turn = bool(ours) and (at >= len(pending) or ours[-1][0] < pending[at][0])
         self.is_empty = not ours and at >= len(pending)
         if self._is_our_turn:
@@ -303,6 +309,7 @@ class SimulationOrder:
         self._root = self._parent(ROOT, below, alone=True) if taking_part else None
 
     def pop(self) -> JobState | None:
+        # Turns of jobs that only wait return None; they change the order but place nothing.
         root = self._root
         while root is not None and root.ours:
             job = root.take(alone=True)

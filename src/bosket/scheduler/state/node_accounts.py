@@ -165,6 +165,7 @@ class NodeAccounts:
                 tasks = in_order(on_node.values()) if counted is None else counted[0]
                 residents[name] = tasks
                 self._residents.put(name, tasks)
+                # A node may be gone from the table while its pods still exist.
                 if name in rows:
                     if counted is None or len(counted[1].held) != len(self._axis):
                         counted = tasks, self._count(tasks)
@@ -210,6 +211,7 @@ class NodeAccounts:
         self._counted.clear()
         self._changed.clear()
         for array in (allocatable, idle, releasing, foreign):
+            # Snapshots share these arrays with other threads; a write would be a race, so numpy refuses it.
             array.flags.writeable = False
         devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
@@ -278,6 +280,8 @@ class NodeAccounts:
         count = _Count(by_class, [0.0] * size, [0.0] * size, [0.0] * size)
         for pod_class, pods in count.classes.items():
             for resource, amount in pod_class.holds:
+                # One multiplication per class instead of additions per pod: exact counts, and independent of the order
+                # of pods.
                 count.held[resource] += amount * pods
         for task in tasks:
             if task.status is PIPELINED:  # holds nothing yet, but a part of the releasing amounts is promised to it

@@ -103,7 +103,7 @@ class PodClasses:
             exclusive = storage.exclusive
             if ports or affinity_terms or matched or exclusive:
                 match_keys = _match_keys_of(ports, affinity_terms, matched, exclusive)
-            # Whoever has volumes refers.
+            # A pod with volumes refers to other objects.
             special = (ports, affinity_terms, match_keys, nominated, refers, storage.needs, devices, storage.contest)
         if known is not None and known.special == special and known.numa == numa and known.device_needs is device_needs:
             return known

@@ -1,7 +1,7 @@
-"""The built-in store: the scheduler's own samples, in memory and, if it is given a path, in a file that survives it.
+"""The built-in usage store: the scheduler's own samples, in memory and optionally in a file.
 
-For clusters without a Prometheus. The numbers are those that a Prometheus which scraped at the same times would give.
-Memory never knows more than the file: a sample that can't be written isn't counted, and `fetch` says so.
+For clusters without a Prometheus. Its numbers equal those of a Prometheus that scraped at the same times. Memory is
+never ahead of the file: a sample that can't be written isn't counted, and `fetch` raises.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""What queues held, sample by sample, and how much of the cluster that comes to over a window.
+"""History: what queues held, sample by sample, and their part of the cluster over a window.
 
-In memory, without I/O and without a clock: the built-in store keeps one, and so does the simulator of time-based fair
-share.
+In memory, without I/O and clock; used by the built-in store and by the simulator of time-based fair share.
 
-The numbers are those that Prometheus gives for the same samples. Time is looked at in steps whose length is the
-resolution, at multiples of it; at each step counts the latest sample, unless it is older than five minutes. A queue's
-usage is the sum of what it held at all steps of the window over the sum of what the cluster had. With a half-life both
-sums fade.
+The numbers equal Prometheus' for the same samples. Time is divided into steps of the resolution, at multiples of it; at
+each step the latest sample counts, unless it is older than five minutes. A queue's usage is the sum of what it held
+over the sum of what the cluster had, over all steps of the window; with a half-life both sums decay.
 
-Of each queue only changes are kept, so that memory and time follow samples plus changes, not samples times queues.
+Only changes are stored per queue, so memory and time follow samples plus changes, not samples times queues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The built-in store's file: SQLite, written after every sample, read once when the process starts.
+"""The file of the built-in usage store: SQLite, written after every sample, read once at the start.
 
-Used by `builtin` alone, from worker threads, one call at a time. Write-ahead logging makes a crash harmless, and the
-lock is exclusive: two schedulers that write into one file would each see half of the truth.
+Used by `builtin` only, from worker threads, one call at a time. Write-ahead logging makes a crash harmless. The lock is
+exclusive: two schedulers that write into one file would each see half of the samples.
 """
 
 from __future__ import annotations

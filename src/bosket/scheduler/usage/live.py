@@ -1,8 +1,7 @@
-"""The usage database as the running scheduler has it: asked in the background, its answer put into the state.
+"""LiveUsage: fetches usage in the background and puts it into the live state.
 
-Every fetchInterval the store is asked, with a time-out. While it doesn't answer, what it said last goes on to count,
-however old, and the next question comes a little later each time. Nothing that goes wrong here reaches the scheduler:
-it decides with what is known.
+The store is asked every fetchInterval, with a time-out. While it doesn't answer, the last answer stays in force,
+however old, and the interval backs off. No failure reaches the scheduler: it decides with what is known.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class LiveUsage:
                 await self._answered.wait()
         except TimeoutError:
             waited = format_duration(self._parameters.wait_seconds)
-            _log.warning("nothing is known yet of what queues used; scheduling without it", extra={"waited": waited})
+            _log.warning("the usage of queues is not known yet; scheduling without usage", extra={"waited": waited})
 
     async def _fetch(self) -> bool:
         """One question; whether it was answered."""

@@ -1,4 +1,4 @@
-"""What the usage database says of itself: by KAI's names where KAI has them, and how old its answer is."""
+"""Metrics of the usage database: by KAI's names where KAI has them, and the age of the last answer."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""History from a Prometheus, with KAI's queries.
+"""Usage history from a Prometheus, with KAI's queries.
 
 For each of GPU, CPU and memory two instant queries: what queues held, and what the cluster had, both summed over the
-window in steps of the resolution, and faded by the half-life if there is one. Their ratio is the queue's part.
+window in steps of the resolution, with the half-life's decay if there is one. Their ratio is the queue's usage.
 
-Where Bosket leaves KAI: tumbling and cron windows are asked for as a range that ends now (KAI's queries for them can't
-work); a queue of which there are several series, as after a restart of the exporter, has used their sum, not one of
-them; and a resource that the cluster doesn't have, and of which nobody held anything, is no reason to refuse the rest.
+Where Bosket leaves KAI: tumbling and cron windows are queried as a range that ends now (KAI's queries for them can't
+work); a queue with several series, as after a restart of the exporter, has used their sum; and a resource that the
+cluster doesn't have and no queue held is no error.
 """
 
 from __future__ import annotations

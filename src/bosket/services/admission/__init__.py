@@ -1,4 +1,4 @@
-"""Admission: what is refused before it is stored, and what is added to it, with sentences that say what is right.
+"""Admission: validates and completes objects before they are stored.
 
 `pod`, `queue`, `podgroup` and `topology` are pure; `webhook_service` serves them to an API server. The embedded cluster
 calls them in process.

@@ -1,10 +1,10 @@
-"""Whether whoever writes an object may use the queue and the priority class that it names.
+"""Access control: whether the author of an object may use the queue and the priority class that it names.
 
-Asked about pods, pod groups and the kinds whose pods are grouped, where access control is on. By namespace every
-object is judged. By user those are that somebody makes for themselves: a pod or ReplicaSet that a controller makes for
-its owner was judged when the owner was written, and the controller's account says nothing about who that was.
-A pod that names a pod group uses what the group does: whoever adds one must be admitted there, too.
-What an object named before stays: rules are about what is new.
+Applies to pods, pod groups and workloads, where access control is on. Rules about namespaces apply to every object.
+Rules about users apply to objects that users create themselves: a pod that a controller creates for its owner was
+checked when the owner was written, and the controller's account says nothing about the user. A pod that names a pod
+group uses the group's queue, so its author must be admitted there. Existing references stay allowed: rules are about
+new ones.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 def _writes_for_others(request: AdmissionRequest, kind: str, options: Options, known: Known) -> bool:
     """Whether the author says nothing about who wants the object.
 
-    An owner alone doesn't: whoever makes a pod may write any owner into it. Nor does a controller's account alone.
+    An owner alone doesn't: a pod's author may write any owner into it. Nor does a controller's account alone.
     """
     user = request.userInfo
     if _MASTERS in user.groups or is_among(user, (f"serviceaccount:{known.own_namespace}/*",)):

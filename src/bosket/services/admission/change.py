@@ -1,4 +1,4 @@
-"""Changed copies of pods: a container replaced, a variable set. Plugins are written with these."""
+"""Changed copies of pods: a container replaced, a variable set. Used by admission plugins."""
 
 from __future__ import annotations
 

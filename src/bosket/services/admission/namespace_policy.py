@@ -1,8 +1,8 @@
-"""What a namespace says of the pods in it, by its labels: who schedules those that name nobody, and in which queue.
+"""Namespace labels as defaults for pods: the scheduler of pods that name none, and their queue.
 
-An administrator labels a namespace once, instead of every workload:
-`bosket.dev/scheduler-name: kai-scheduler` and `kai.scheduler/queue: team-a`. What a pod says itself stays. Pods of
-DaemonSets stay with the default scheduler: they belong to their nodes, and to no queue.
+An administrator labels a namespace once, instead of every workload: `bosket.dev/scheduler-name: kai-scheduler` and
+`kai.scheduler/queue: team-a`. What a pod itself says stays. Pods of DaemonSets stay with the default scheduler: they
+belong to their nodes and to no queue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an administrator can say about admission; names and defaults are those of KAI's flags and Config."""
+"""Options of admission; names and defaults are those of KAI's flags and Config."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Pod admission: `validate` says what is wrong with a pod, `mutate` completes it. Both are pure, but for the few
-characters by chance in a name.
+"""Pod admission: `validate` returns what is wrong with a pod, `mutate` a completed pod. Pure, but for random name
+suffixes.
 
-The webhooks and the embedded cluster call them. A pod that `validate` refuses is left as it is by `mutate`: somebody
-else may still fix it before it is validated, and its user sees the pod that he wrote.
+Called by the webhooks and the embedded cluster. `mutate` leaves an invalid pod as it is: another webhook may still fix
+it before it is validated, and its user sees the pod as written.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from bosket.services.admission.config_map_name import Suffix, random_suffix
 from bosket.services.admission.options import PodRules
 from bosket.services.admission.plugins.deviceaccess import DeviceAccess
 from bosket.services.admission.plugins.gpusharing import GpuSharing
-from bosket.services.admission.plugins.hamicore import HamiCore
 from bosket.services.admission.plugins.membership import Membership, is_of_a_job
-from bosket.services.admission.plugins.runtimeenforcement import RuntimeEnforcement
+from bosket.services.admission.plugins.sharedgpucontainer import HamiCore, RuntimeEnforcement
 
 
 class PodPlugin(Protocol):

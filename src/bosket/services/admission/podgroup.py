@@ -1,7 +1,7 @@
-"""Pod groups: sub-groups form a tree, and each has the minimum that fits its place in it.
+"""Validation of pod groups: sub-groups form a tree, and each has a valid minimum.
 
-What an existing group may keep though a new one may not have it, and what is only odd, is a warning. The sentences are
-KAI's: others look for them.
+What an existing group may keep although a new one may not have it, and what is merely odd, is a warning. The sentences
+are KAI's, because tools look for them.
 """
 
 from __future__ import annotations

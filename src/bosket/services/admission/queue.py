@@ -1,7 +1,7 @@
-"""Queues: they form a tree, and say what they are entitled to.
+"""Validation of queues: they form a tree, and have valid amounts.
 
-What can't work, wherever the other queues are, is refused. What may be on its way (a parent that is created next) or
-is odd but has a meaning (a limit of 0) is a warning: manifests may be applied in any order.
+What is wrong whatever other queues exist is refused. What may be completed later (a parent that is created next), or is
+odd but meaningful (a limit of 0), is a warning: manifests may be applied in any order.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Webhook configurations of KAI's admission, by the names that KAI's operator gives them.
+"""Webhook configurations of KAI's admission, by the names that KAI's operator uses.
 
-Pods are asked about only if they are for our scheduler, or name none in a namespace whose label says that they are, so
-that everybody else's are created when we are down; ours are not, because without what we add their containers would
-run beside the wrong GPU. Queues, pod groups and topologies pass when we are down: the scheduler sets aside what is
-wrong with them. Being asked costs the API server as much as a write, so it asks only where there can be something to
-say: not when a pod's finalizers or a group's notes change.
+Only pods for our scheduler match, or pods without a scheduler name in a labelled namespace; all other pods are created
+even when the webhook is down. Ours are not: without the mutation their containers would use the wrong GPU. Queues, pod
+groups and topologies pass when the webhook is down: the scheduler ignores invalid ones. A call costs the API server as
+much as a write, so match conditions exclude updates without anything to check.
 """
 
 from __future__ import annotations
@@ -134,7 +133,8 @@ def _pod_mutation(options: Options, namespace: str, common: dict[str, Any]) -> t
         reinvocationPolicy="IfNeeded",
         **common,
     )
-    # Whoever labelled the namespace wants its pods in queues: past them would be worse than later.
+    # The label says that the namespace's pods belong into queues: a pod that bypasses them is worse than one that
+    # waits.
     taken_over = replace(
         own,
         name=f"namespace-policy.{own.name}",

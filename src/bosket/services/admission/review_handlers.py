@@ -1,7 +1,7 @@
-"""What each webhook says: from the request of a review to a verdict, by the pure rules of this package.
+"""Review handlers: from an admission review to a verdict, by the pure rules of this package.
 
-`pods_completed` and `pods_checked` are asked in turn for a new pod; the rest is checked only. What can't be decoded is
-refused: an API server that knows more than we do about an object would have said so by its version.
+New pods are first completed, then validated; other kinds are validated only. An object that can't be decoded is
+refused: an API server that knows newer fields would send a newer version.
 """
 
 from __future__ import annotations

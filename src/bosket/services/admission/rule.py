@@ -1,7 +1,7 @@
-"""What API servers ask admission about: kinds, subresources and operations, by the path that answers.
+"""The table of what admission handles: kinds, subresources and operations, by webhook path.
 
-The one table of it: `registration` makes webhook configurations of it, and the embedded cluster, whose API server asks
-in process, looks up in it whom to ask. An operation that is added here is judged in both.
+`registration` makes webhook configurations from it, and the embedded cluster looks up its handlers in it, so that both
+always handle the same.
 """
 
 from __future__ import annotations

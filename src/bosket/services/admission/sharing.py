@@ -1,4 +1,4 @@
-"""Which pods share a GPU, and by which of their containers; plugins ask this first."""
+"""Which pods share a GPU, and in which container; used by all plugins."""
 
 from __future__ import annotations
 

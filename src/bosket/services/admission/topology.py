@@ -1,4 +1,4 @@
-"""Topologies: an alias stands for one level, and for nothing else. The rest is in their schema."""
+"""Validation of Topologies: an alias stands for exactly one level. The CRD schema checks the rest."""
 
 from __future__ import annotations
 

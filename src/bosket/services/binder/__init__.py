@@ -1,4 +1,4 @@
-"""The binder: carries out what the scheduler decided, one BindRequest after the other, each exactly once."""
+"""The binder: carries out BindRequests, each exactly once."""
 
 from bosket.services.binder.options import Options, ReservationOptions
 from bosket.services.binder.plugin import Attempt, BindPlugin, NotYet, Refused

@@ -1,7 +1,7 @@
-"""One attempt to carry a request out: find pod and node, prepare, bind, finish, or take everything back.
+"""BindExecutor: one attempt at a BindRequest: find pod and node, prepare, bind, finish, or roll back.
 
-An attempt has an outcome (a value) whenever the API server has given an answer. When there is none it raises
-`TransportError`: nothing is known then, nothing is taken back, and the next attempt finds out.
+An attempt has an outcome (a value) whenever the API server answered. Without an answer it raises `TransportError`: the
+result is unknown then, nothing is rolled back, and the next attempt reads the actual state.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from bosket.services.binder.verdict import Bound, Failure, Outcome, PutOff, is_d
 
 _log = logging.getLogger(__name__)
 
-#: How often a pod is prepared in one attempt, when others change it meanwhile.
+#: Preparations per attempt, when other clients change the pod meanwhile.
 _PREPARATIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The pod is not bound because it is not as it was prepared any more."""
+    """The pod changed after it was prepared, so it was not bound."""
 
     pod: Pod
 
@@ -52,7 +52,7 @@ class BindExecutor:
         self._resource_types = frozenset().union(*(plugin.resource_types for plugin in self._plugins))
 
     async def attempt(self, request: BindRequest) -> Outcome | PutOff:
-        """Try once. Raises `TransportError` when it can't be said what came of it."""
+        """One attempt. Raises `TransportError` when its result is unknown."""
         refused = malformed(request, self._resource_types)
         if refused is not None:
             return refused
@@ -64,7 +64,7 @@ class BindExecutor:
             return outcome
         node = await self._find_node(request.spec.selectedNode)
         if isinstance(outcome, Bound):
-            # By an attempt that was cut short after the bind: only its end is missing.
+            # Bound by an attempt that was interrupted after the bind: only `post_bind` and the report are missing.
             if node is not None:
                 await self._finish(Attempt(request, pod, node))
             return outcome
@@ -85,7 +85,7 @@ class BindExecutor:
         except ApiError as error:
             outcome = Failure(str(error), pod=attempt.pod)
         except Exception as error:
-            # Plugins may raise anything; a defect in one must not leave its preparations behind.
+            # Plugins may raise anything; a defect in one must not skip the rollback.
             _log.warning("bind failed", extra={"request": str(attempt.request.key), "error": str(error)}, exc_info=True)
             outcome = Failure(str(error) or type(error).__name__, pod=attempt.pod)
         if isinstance(outcome, Failure):
@@ -97,7 +97,7 @@ class BindExecutor:
         return outcome
 
     async def _prepare_and_assign(self, attempt: Attempt, begun: dict[str, BindPlugin]) -> Outcome:
-        """Again from the beginning when the pod changed after it was prepared, but not for ever."""
+        """Prepares and binds; starts again when the pod changed in between, a limited number of times."""
         for _ in range(_PREPARATIONS):
             if not self._is_wanted(attempt.request):
                 return Failure(f"BindRequest {attempt.request.key} was deleted", final=True, pod=attempt.pod)
@@ -111,7 +111,7 @@ class BindExecutor:
         return Failure(f"pod {attempt.pod.key} changes whenever it is about to be bound", pod=attempt.pod)
 
     async def _assign(self, attempt: Attempt) -> Outcome | _Changed:
-        """The bind itself. Whenever it may have taken effect in spite of an error, the pod is asked."""
+        """Binds the pod. After an error by which the bind may have taken effect, the pod is read."""
         pod, node = attempt.pod, attempt.node.metadata.name
         try:
             await self._client.bind(
@@ -130,7 +130,8 @@ class BindExecutor:
         return Bound(pod)
 
     async def _unless_bound(self, attempt: Attempt, failure: Failure) -> Outcome:
-        """Another binder, whose turn it was before or is now, may have had more luck: then nothing is taken back."""
+        """Turns a failure into success if the pod is bound to the node after all, by another binder: nothing must be
+        rolled back then."""
         actual = await self._read_pod(attempt.pod.key)
         outcome = settled(attempt.request, actual) if actual is not None else None
         return outcome if isinstance(outcome, Bound) else failure
@@ -157,12 +158,13 @@ class BindExecutor:
         )
 
     def _is_wanted(self, request: BindRequest) -> bool:
-        """Whether the request is still there, as far as we know; the scheduler deletes what it decides anew."""
+        """Whether the request still exists, as far as the store shows; the scheduler deletes requests that it decides
+        again."""
         known = self._requests.store.get(request.key)
         return known is not None and known.metadata.uid == request.metadata.uid and not is_done(known)
 
     async def _find_pod(self, key: ObjectKey) -> Pod | None:
-        # The scheduler may have seen the pod before our own watch has.
+        # The scheduler's watch may be ahead of ours.
         return self._pods.store.get(key) or await self._read_pod(key)
 
     async def _read_pod(self, key: ObjectKey) -> Pod | None:

@@ -1,7 +1,7 @@
-"""Keeps what a bound pod is charged with as its bind left it: a reconciler on pods.
+"""ChargeKeeper: keeps labels and annotations by which a bound pod is charged: a reconciler on pods.
 
-A pod's users may edit its labels and annotations while it runs; GPUs, pod groups and queues are accounted by some of
-them. What the pod's bind request says is put back (`bosket.api.charge`), with an event that names what was changed.
+Users may edit labels and annotations of a running pod; GPUs, pod groups and queues are accounted by some of them. The
+values in the pod's bind request are restored (`bosket.api.charge`), with an event that names the changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME: Final = "bound-pods"
 
 
 class ChargeKeeper:
-    """Puts back what somebody changed on bound pods."""
+    """Restores what was changed on bound pods."""
 
     def __init__(self, env: Environment, options: Options) -> None:
         self._client = env.client
@@ -54,7 +54,7 @@ class ChargeKeeper:
         if wanted is pod:
             return None
         changed = ", ".join(_differences(pod, wanted))
-        # Conflict: the watch is going to show a later version, and that is looked at again.
+        # Conflict: the watch will show a later version, which is reconciled again.
         with suppress(NotFound, Conflict):
             self._pods.store.put(await self._client.modify(pod, wanted))
             _log.warning("what a bound pod is charged with was changed, and is put back: %s: %s", key, changed)

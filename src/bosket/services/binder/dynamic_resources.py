@@ -1,7 +1,7 @@
-"""Carries out what the scheduler allocated: ResourceClaims get their devices, and the pod as a user.
+"""DynamicResources: carries out the scheduler's allocations: ResourceClaims get their devices, and the pod as a user.
 
-Every step looks how things stand first, so it may be repeated, by this process or another. What is taken back is the
-pod's part alone: a claim that others use, or that had its devices before, keeps them.
+Every step reads the actual state first, so it can be repeated, by this process or another. A rollback removes the pod's
+part only: a claim that other pods use, or that had devices before, keeps them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bosket.kube.errors import Conflict, NotFound
 from bosket.services.binder.extended_claim import ExtendedClaims
 from bosket.services.binder.plugin import Attempt, BindPlugin, Refused
 
-#: How many pods a claim can be reserved for.
+#: The maximum number of pods that a claim can be reserved for.
 MOST_USERS: Final = 256
-#: How often a claim is read again because somebody else wrote it.
+#: Retries after conflicts with other writers of a claim.
 TRIES: Final = 10
 
 Change = Callable[[ResourceClaim], ResourceClaim]
@@ -39,7 +39,7 @@ class DynamicResources(BindPlugin):
     def __init__(self, client: Client) -> None:
         self._client = client
         self._extended = ExtendedClaims(client, self._change)
-        #: by request: claims that had devices before, though the pod had no part in them
+        #: by request: claims that had devices before this pod became a user
         self._found: dict[ObjectKey, set[str]] = {}
 
     async def pre_bind(self, attempt: Attempt) -> None:
@@ -107,7 +107,7 @@ class DynamicResources(BindPlugin):
 
     async def _claim_name(self, pod: Pod, name: str) -> str | None:
         found = claim_name(pod, name)
-        if found is None:  # our picture of the pod may be older than the scheduler's
+        if found is None:  # our watch may be behind the scheduler's
             try:
                 found = claim_name(await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace), name)
             except NotFound:
@@ -134,7 +134,7 @@ async def retried(write: Callable[[], Awaitable[ResourceClaim]]) -> ResourceClai
 
 
 def same_devices(left: AllocationResult, right: AllocationResult) -> bool:
-    """Whether two allocations give the same; API servers add to what was written."""
+    """Whether two allocations assign the same devices; API servers add fields to what was written."""
     first, second = (
         [(each.request, each.driver, each.pool, each.device, each.shareID) for each in allocation.devices.results]
         for allocation in (left, right)
@@ -156,7 +156,7 @@ def with_user(claim: ResourceClaim, pod: Pod, allocation: AllocationResult) -> R
 
 
 def protected(claim: ResourceClaim) -> ResourceClaim:
-    """Not to be deleted while it has devices."""
+    """The claim with the finalizer that prevents deletion while it has devices."""
     finalizers = claim.metadata.finalizers
     if DEVICE_CLAIM_FINALIZER in finalizers or claim.metadata.deletionTimestamp is not None:
         return claim
@@ -164,7 +164,7 @@ def protected(claim: ResourceClaim) -> ResourceClaim:
 
 
 def unprotected(claim: ResourceClaim) -> ResourceClaim:
-    """The finalizer goes when the devices have."""
+    """The claim without the finalizer, once it has no devices."""
     if claim.status.allocation is not None:
         return claim
     finalizers = tuple(each for each in claim.metadata.finalizers if each != DEVICE_CLAIM_FINALIZER)

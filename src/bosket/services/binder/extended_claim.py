@@ -1,4 +1,4 @@
-"""The claim that stands for a pod's extended resources: made for a bind, owned by the pod, gone with a failed bind."""
+"""ExtendedClaims: the ResourceClaim for a pod's extended resources: created for a bind, deleted on rollback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bosket.kube.client import Client
 from bosket.kube.errors import Conflict, NotFound
 from bosket.services.binder.plugin import Attempt, Refused
 
-#: How often a pod is read again because somebody else wrote it.
+#: Retries after conflicts with other writers of a pod.
 TRIES = 10
 
 
@@ -45,13 +45,13 @@ class _Told(NamedTuple):
 
 
 class ExtendedClaims:
-    """Found by their owner, so that an attempt that was cut short leaves nothing to be made twice."""
+    """Claims found by their owner, so that an interrupted attempt doesn't create a second claim."""
 
     def __init__(self, client: Client, change: ChangeClaim) -> None:
         self._client, self._change = client, change
 
     async def bind(self, attempt: Attempt, given: ExtendedResourceClaimAllocation) -> None:
-        """Makes the claim with its devices, and tells the pod its name."""
+        """Creates the claim with its devices, and writes its name into the pod's status."""
         pod = attempt.pod
         if given.allocation is None:
             raise Refused(f"BindRequest {attempt.request.key}: spec.extendedResourceClaimAllocation has no allocation")
@@ -60,7 +60,7 @@ class ExtendedClaims:
             if claim is None and _serves(each, given):
                 claim = each
             else:
-                await self._delete(each)  # of a decision that is no longer meant
+                await self._delete(each)  # of an earlier decision
         if claim is None:
             claim = await self._client.create(_claim_for(pod, given))
         user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
@@ -71,13 +71,13 @@ class ExtendedClaims:
         )
         written_pod = await self._tell(pod, named)
         if written_pod is not None:
-            # Whoever prepared the pod before means this version of it, which differs in this one field.
+            # Earlier plugins prepared the version before this write, which differs in this one field only.
             if attempt.pod_version and attempt.pod_version == written_pod.before:
                 attempt.pod_version = written_pod.pod.metadata.resourceVersion
             attempt.pod = written_pod.pod
 
     async def discard(self, pod: Pod) -> None:
-        """Takes back all that `bind` did."""
+        """Rolls back `bind`."""
         await self._tell(pod, None)
         for each in await self._claims_of(pod):
             await self._delete(each)

@@ -1,18 +1,18 @@
-"""Keeps reservations and those who use them together: a reconciler on groups of shared GPUs.
+"""GpuConsistency: keeps reservations and the pods that use them together: a reconciler on groups of shared GPUs.
 
-Whatever happens to a pod of a group or to a request that names it, the group is looked at again: at start-up, when a
-pod ends or goes, when a request is deleted or given up. It is keyed by the group alone, which is one node's by its
-nature: pods that are about to be bound have its label and no node yet.
+A group is reconciled at start-up, when one of its pods ends or is deleted, and when a request that names it is deleted
+or given up. The key is the group alone, which belongs to one node: pods that are about to be bound have its label and
+no node yet.
 
-What is cached says whether there is something to do; what is done rests on what the API server says at that moment,
-since a pod that our watch has not shown yet may be using a GPU.
+The store says whether something should be done; what is done is decided on objects read from the API server, because a
+pod that our watch has not shown yet may be using a GPU.
 
-Labels say which pods are in a group, but whoever may edit a pod may take them off while it runs. So a pod also counts
-as a user of the groups that its bind request names, until it ends. Where neither is left and the pod still shares GPUs,
-nothing that is reserved on its node is let go.
+Labels say which pods are in a group, but a user may remove them from a running pod. So a pod also counts as a user of
+the groups in its bind request, until it ends. If neither is left and the pod still shares GPUs, no reservation on its
+node is deleted.
 
-Whoever may create a pod may also label it. So without a bind request, labels and annotations count only on pods of our
-scheduler that asked for parts of GPUs.
+Anybody who may create a pod may also label it. So without a bind request, labels and annotations count only on pods of
+our scheduler that requested parts of GPUs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NAME: Final = "gpu-reservation"
 
 
 class GpuConsistency:
-    """Sees to it that every reservation has a user, and every user a reservation."""
+    """Makes sure that every reservation has a user, and every user a reservation."""
 
     def __init__(self, env: Environment, options: Options, reservations: Reservations) -> None:
         self._client = env.client
@@ -82,10 +82,11 @@ class GpuConsistency:
         await self._controller.run()
 
     async def settle_node(self, node: Node, wanted: int) -> None:
-        """See to all groups of the node, so that what is bound to it finds the GPUs free that are.
+        """Reconciles all groups of the node before a bind, so that GPUs that are free can be used.
 
-        `wanted`: how many whole GPUs it needs. When there don't seem to be so many, the scheduler may have heard before
-        us that the last user of a shared one is gone; the kubelet would fail the pod if its reservation still existed.
+        `wanted`: how many whole GPUs the pod needs. If too few seem free, the scheduler's watch may be ahead of ours
+        and know that the last user of a shared GPU is gone; the kubelet would reject the pod if the reservation still
+        existed.
         """
         pods = self._pods.store.by_index(_NODE_INDEX, node.metadata.name)
         for group in sorted({group for pod in pods for group in _groups(pod)}):
@@ -103,7 +104,7 @@ class GpuConsistency:
 
     @contextmanager
     def _alone(self, group: str) -> Iterator[None]:
-        """What can't be done about one group is no reason not to bind a pod that may have nothing to do with it."""
+        """Holds the group's lock; a failure in one group must not stop the bind of a pod that may not use it."""
         try:
             yield
         except ApiError as error:
@@ -115,7 +116,7 @@ class GpuConsistency:
         return sum(self._pods.store.get(name) is None for name in names)
 
     async def settle(self, group: str, *, given_up: ObjectKey | None = None) -> None:
-        """Do what there is to do about the group; the request `given_up` counts no more, whatever its status says."""
+        """Reconciles one group; the request `given_up` no longer counts, whatever its status says."""
         if not self._cleanup(self._members(group), group, given_up):
             return
         await self._settle_now(group, given_up)
@@ -147,7 +148,7 @@ class GpuConsistency:
         )
 
     def _members(self, group: str) -> list[Pod]:
-        """Pods that share the group, by the requests through which they got their nodes, else by their labels."""
+        """The pods of the group: by their bind requests, else by their labels."""
         labelled = self._pods.store.by_index(_GROUP_INDEX, group)
         found = {pod.key: pod for pod in labelled if self._is_told_by_labels(pod, group)}
         for request in self._requests.store.by_index(_GROUP_INDEX, group):
@@ -207,7 +208,7 @@ class GpuConsistency:
             for group in request.spec.selectedGPUGroups
         }
         if not requested and not _groups(pod) and _sharing_nodes(pod):
-            # It may be the one because of which reservations of its node are kept.
+            # This pod may be the reason why reservations of its node are kept.
             neighbours = self._pods.store.by_index(_NODE_INDEX, pod.spec.nodeName)
             requested = {group for each in neighbours for group in _groups(each)}
         return tuple(sorted(requested.union(_groups(pod))))
@@ -237,7 +238,7 @@ def _sharing_nodes(pod: Pod) -> tuple[str, ...]:
 
 
 def whole_gpus(pod: Pod) -> int:
-    """How many GPUs the pod has, or asks for, for itself alone."""
+    """The number of whole GPUs that the pod has or requests."""
     limits = [each.resources.limits[NVIDIA_GPU] for each in pod.spec.containers if NVIDIA_GPU in each.resources.limits]
     return sum(map(to_milli, limits)) // 1000 if limits and not has_ended(pod) else 0
 

@@ -1,7 +1,7 @@
-"""Takes back what pods were given for a bind that nobody is going to carry out: a reconciler on pods.
+"""GpuPreparations: rolls back what pods got for a bind that nobody will carry out: a reconciler on pods.
 
-An attempt that fails takes back its own preparations. But the process may end before, or the request may go while no
-binder runs. Then a pod without a node has labels of GPU groups, or ConfigMaps, and no request for which it has them.
+A failed attempt rolls back its own preparations. But the process may die before, or the request may be deleted while no
+binder runs. Then a pod without a node has labels of GPU groups, or ConfigMaps, and no request for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TRIES: Final = 5
 
 
 class GpuPreparations:
-    """Sees to it that a pod without a node has labels and ConfigMaps only while it is about to be bound."""
+    """Makes sure that a pod without a node has labels and ConfigMaps only while it is about to be bound."""
 
     def __init__(self, env: Environment, options: Options) -> None:
         self._client = env.client
@@ -57,11 +57,11 @@ class GpuPreparations:
         await self._controller.run()
 
     async def undo(self, pod: Pod) -> None:
-        """Take ConfigMaps and labels from a pod, unless it has a node by now.
+        """Removes ConfigMaps and labels from a pod that has no node.
 
-        Another process may be preparing the same pod. So the pod is changed first, which fails the bind of whoever has
-        prepared it; only maps that were there before that are removed; and the labels go last, because it is by them
-        that others see what there is to do.
+        Another process may be preparing the same pod. So the pod is written first, which makes that process' bind fail
+        on the resourceVersion; only ConfigMaps that existed before are deleted; and the labels go last, because they
+        show other processes what is left to do.
         """
         for _ in range(_TRIES):
             now = await self._read(pod)
@@ -85,7 +85,7 @@ class GpuPreparations:
         if any(map(is_open, requests_for(self._requests, key))):
             return None
         if has_traces(pod) or self._made_maps.store.by_index(_POD_INDEX, name):
-            _log.info("taking back what was prepared for a bind that is not to be", extra={"pod": name})
+            _log.info("rolling back preparations of a bind that will not happen", extra={"pod": name})
             await self.undo(pod)
         return None
 

@@ -1,8 +1,8 @@
-"""Plugin gpusharing: gives a pod its parts of GPUs.
+"""GpuSharing: the plugin gpusharing: prepares a pod's parts of GPUs.
 
-Before the bind the pod gets the labels of its groups, each group a reservation pod that holds its GPU, and the pod's
-container ConfigMaps that name the devices. The labels come first: from then on everybody sees that the groups are used.
-The bind takes effect only on the pod in that very version: it fails when somebody took the labels off meanwhile.
+Before the bind the pod gets the labels of its groups, each group a reservation pod that holds its GPU, and the
+container the ConfigMaps that name its devices. The labels come first: from then on other components see that the groups
+are in use. The bind insists on this very resourceVersion of the pod, so it fails if the labels were removed meanwhile.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TRIES: Final = 5
 
 
 class GpuSharing(BindPlugin):
-    """Reserves shared GPUs and tells containers about them."""
+    """Reserves shared GPUs and writes the ConfigMaps for containers."""
 
     name = "gpusharing"
     priority = 100
@@ -90,7 +90,7 @@ class GpuSharing(BindPlugin):
             await self._consistency.settle(group, given_up=attempt.request.key)
 
     async def _label(self, pod: Pod, groups: Sequence[str]) -> Pod:
-        """The pod with the labels of these groups and of no others."""
+        """The pod with the labels of exactly these groups."""
         for _ in range(_TRIES):
             try:
                 labelled = await self._client.modify(pod, with_groups(pod, groups))

@@ -1,7 +1,7 @@
-"""What has to be done about a group of shared GPUs, by how things stand: a pure function.
+"""What must be cleaned up in a group of shared GPUs: a pure function of its pods and requests.
 
-A reservation pod holds the group's GPU on a node as long as somebody uses it or is about to. Those who use it without
-a reservation use a GPU that others will be given: they have to go.
+A reservation pod holds the group's GPU on a node as long as a pod uses it or is about to. A pod that uses it without a
+reservation uses a GPU that other pods will get: it must be deleted.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bosket.services.binder.verdict import attempts_left, is_done
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What has to be done; nothing of it depends on the rest."""
+    """Pods to delete; the deletions are independent of each other."""
 
-    #: Pods that run on a GPU which no reservation holds for them.
+    #: pods that run on a GPU without a reservation
     stop: tuple[Pod, ...] = ()
-    #: Reservations that nobody needs.
+    #: reservations without users
     release: tuple[Pod, ...] = ()
 
     def __bool__(self) -> bool:
@@ -31,7 +31,7 @@ class Cleanup:
 
 
 def is_open(request: BindRequest) -> bool:
-    """Whether the binder is going to act on the request, now or after a pause."""
+    """Whether the binder will still act on the request, now or after a pause."""
     return not is_done(request) and attempts_left(request)
 
 
@@ -42,16 +42,15 @@ def cleanup(
     *,
     unknown_nodes: Collection[str] = (),
 ) -> Cleanup:
-    """What has to be done about the group that all these pods share and all these requests name.
+    """The cleanup of the group that all these pods share and all these requests name.
 
-    `unknown_nodes`: where pods share GPUs of which nobody can say the group any more. It may be this one, so what is
-    reserved there stays.
+    `unknown_nodes`: nodes where pods share GPUs of an unknown group. It may be this one, so reservations there stay.
     """
     reservations = [pod for pod in pods if pod.metadata.namespace == reservation_namespace]
     others = [pod for pod in pods if pod.metadata.namespace != reservation_namespace]
     users = [pod for pod in others if pod.spec.nodeName and not has_ended(pod)]
     used_nodes = {pod.spec.nodeName for pod in users} | set(unknown_nodes)
-    # Pods that have the label and no node yet are about to be bound, or else about to lose it again.
+    # Pods with the label but without a node are about to be bound, or about to lose the label.
     awaited_nodes = {request.spec.selectedNode for request in requests if is_open(request)}
     holding = {pod.spec.nodeName: pod for pod in reservations if not has_ended(pod)}
     return Cleanup(
@@ -65,15 +64,15 @@ def cleanup(
 
 
 def _runs(pod: Pod) -> bool:
-    """KAI waits for a pod to run before it takes it away, and so does this: until then it uses nothing."""
+    """Whether the pod runs. As in KAI, a pod is deleted only once it runs: before, it uses no GPU."""
     return pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None
 
 
 def _is_reserved(pod: Pod, reservation: Pod | None) -> bool:
-    """Whether the reservation holds the GPU that the pod was given.
+    """Whether the reservation holds the GPU that the pod got.
 
-    KAI looks only whether there is one. But a reservation that somebody deleted and the next bind made anew may hold
-    another GPU than before.
+    KAI only checks that a reservation exists. But a reservation that was deleted and created again may hold another
+    GPU.
     """
     if reservation is None:
         return False

@@ -1,6 +1,6 @@
-"""Plugin hamicore, off by default: tells HAMi-core how much memory of its shared GPUs a container may use.
+"""HamiCore: the plugin hamicore, off by default: the memory limit of shared GPUs for HAMi-core.
 
-Comes after gpusharing, which makes the ConfigMap and takes it back.
+Runs after gpusharing, which creates the ConfigMap and deletes it on rollback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an administrator can say about the binder; the fields are KAI's flags, except where one says otherwise."""
+"""Options of the binder; the fields are KAI's flags unless noted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bosket.runtime.workqueue import Backoff
 
 @dataclass(frozen=True, slots=True)
 class ReservationOptions:
-    """What the pods look like that hold shared GPUs, and how long one may take to find its device."""
+    """Options of reservation pods: image, resources, timeout."""
 
     namespace: str = RESERVATION_NAMESPACE
     service_account: str = RESERVATION_SERVICE_ACCOUNT
@@ -31,22 +31,22 @@ class ReservationOptions:
     pod_security_context: PodSecurityContext | None = None
     container_security_context: SecurityContext | None = None
     runtime_class_name: str = ""
-    #: Nodes have no real GPUs: the pods only sleep, and whoever simulates the GPUs says which device each has.
+    #: Nodes have simulated GPUs: reservation pods only sleep, and the simulator writes their devices.
     fake_gpu_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings of the binder."""
+    """Options of the binder."""
 
     #: Pods of others share no GPUs of ours, whatever their labels say; `schedulerName` of a pod never changes.
     scheduler_name: str = SCHEDULER_NAME
     max_concurrent_reconciles: int = 10
-    #: How many binds to one node may be under way at once; 0: as many as there are. KAI has no such limit.
+    #: Concurrent binds per node; 0: unlimited. KAI has no such limit.
     max_concurrent_binds_per_node: int = 0
     #: Pauses after errors that are not a request's fault (no answer from the API server, conflicts).
     rate_limiter_base_delay_seconds: float = 1.0
-    #: The longest pause between two attempts, of either sort.
+    #: The longest pause between two attempts.
     rate_limiter_max_delay_seconds: float = 60.0
     #: How long the volumes of a pod may take to be bound.
     volume_binding_timeout_seconds: float = 120.0

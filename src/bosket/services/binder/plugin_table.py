@@ -1,4 +1,4 @@
-"""The binder's own plugins: which there are, in which order, which of them by default, and with which arguments."""
+"""The table of the binder's plugins: order, defaults and arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from bosket.services.binder.dynamic_resources import DynamicResources
 from bosket.services.binder.gpu_sharing import GpuSharing
 from bosket.services.binder.hami_core import HamiCore
 from bosket.services.binder.options import Options
-from bosket.services.binder.plugin import BindPlugin
-from bosket.services.binder.received_resource import ReceivedResource
+from bosket.services.binder.plugin import BindPlugin, ReceivedResource
 from bosket.services.binder.volume_binding import VolumeBinding
 
 Arguments = Mapping[str, str]

@@ -29,7 +29,7 @@ _MOST_CALLED_UNBOUND: Final = 4096
 
 
 class Reporter:
-    """Writes outcomes; nothing is written twice."""
+    """Writes outcomes: status of the request, and event and condition of the pod. Nothing is written twice."""
 
     def __init__(self, client: Client, clock: Clock, events: EventRecorder) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class Reporter:
         self._called_unbound: dict[str, None] = {}
 
     async def report(self, request: BindRequest, outcome: Outcome) -> BindRequest | None:
-        """The request as it is now; None when it is gone, and with it the interest in what became of it."""
+        """Writes the outcome; returns the request as written, or None when it is gone."""
         node = request.spec.selectedNode
         if isinstance(outcome, Bound):
             if self._may_be_called_unbound(request, outcome.pod):
@@ -50,7 +50,7 @@ class Reporter:
             return await self._set_status(request, succeeded)
         if outcome.pod is not None:
             message = f"Failed to bind pod {outcome.pod.key} to node {node}: {outcome.reason}"
-            if not outcome.pod.spec.nodeName:  # a bound pod's condition tells of the bind that succeeded
+            if not outcome.pod.spec.nodeName:  # the condition of a bound pod is about the bind that succeeded
                 self._remember_called_unbound(outcome.pod)
                 await self._set_condition(outcome.pod, "False", BINDING_ERROR, message)
             self._events.event(outcome.pod, "Warning", BINDING_ERROR, message)
@@ -84,7 +84,7 @@ class Reporter:
         condition = PodCondition(
             type=POD_BOUND, status=status, reason=reason, message=message, lastTransitionTime=changed
         )
-        # A strategic patch leaves other conditions to their writers; the uid keeps it off a new pod of that name.
+        # A strategic patch keeps other conditions; the uid makes it fail on a new pod of the same name.
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.patch(
@@ -117,6 +117,7 @@ class Reporter:
 def _after_failure(request: BindRequest, failure: Failure) -> BindRequestStatus:
     attempts = request.status.failedAttempts + 1
     if failure.final:
-        # The scheduler gives a failed request up when its attempts reach the limit; here no further one is of use.
+        # The scheduler gives a request up when its failed attempts reach the limit; a final failure sets them to the
+        # limit.
         attempts = max(attempts, request.spec.backoffLimit or 0)
     return BindRequestStatus(phase=FAILED, reason=failure.reason, failedAttempts=attempts)

@@ -1,7 +1,7 @@
-"""Reservations of shared GPUs: finds or makes the pod that holds a group's GPU, and waits for it to name its device.
+"""Reservations of shared GPUs: finds or creates the pod that holds a group's GPU, and waits for its device.
 
-Whoever acts on a group holds its lock (`hold`), so that within this process one attempt at a time makes, waits for or
-removes a reservation. Between processes it is the API server that decides: names are fixed, deletions name a uid.
+Code that acts on a group holds its lock (`hold`), so within this process one attempt at a time creates, awaits or
+deletes a reservation. Between processes the API server decides: names are fixed, and deletions name a uid.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _UNSCHEDULED_INDEX: Final = "binder-unscheduled"
 
 
 class NotReserved(Refused):
-    """No GPU could be had for the group; the message says why."""
+    """The group got no GPU; the message says why."""
 
 
 class Reservations:
-    """The reservation pods, as one binder sees and makes them."""
+    """The reservation pods, as one binder sees and creates them."""
 
     def __init__(self, env: Environment, options: Options) -> None:
         self._client = env.client
@@ -48,11 +48,11 @@ class Reservations:
         self._pods.subscribe(self._notice)
 
     def hold(self, group: str) -> AbstractAsyncContextManager[None]:
-        """Lets nobody else in this process act on the group's reservations."""
+        """Locks the group's reservations within this process."""
         return self._locks.hold(group)
 
     async def device(self, source: Pod, node: str, group: str) -> str:
-        """The UUID of the group's GPU on the node; the caller holds the group. Raises `NotReserved`."""
+        """The UUID of the group's GPU on the node; the caller holds the lock. Raises `NotReserved`."""
         reservation = await self._read(reservation_name(node, group)) or await self._find(node, group)
         if reservation is not None and has_ended(reservation):
             await self.delete(reservation)
@@ -65,9 +65,9 @@ class Reservations:
         return reserved_device(reservation) or await self._wait(reservation, node)
 
     async def delete(self, reservation: Pod) -> None:
-        """Take the pod away at once, and with it its hold on the GPU."""
+        """Deletes the reservation pod at once, which frees its GPU."""
         meta = reservation.metadata
-        # NotFound, Conflict: it is gone, or another one has its name; either way this one holds nothing.
+        # NotFound, Conflict: the pod is gone or was replaced; either way this one holds nothing.
         with suppress(NotFound, Conflict):
             await self._client.delete(Pod, meta.name, meta.namespace, grace_seconds=0, uid=meta.uid)
         self._pods.store.discard(reservation.key, meta.uid)
@@ -104,7 +104,7 @@ class Reservations:
                         return device
                     await changed.wait()
         except TimeoutError:
-            # Our watch may be late: the API server has the last word.
+            # Our watch may be behind: the API server's answer counts.
             device = await self._look(reservation, await self._read(key.name), node)
             if device:
                 return device
@@ -147,7 +147,7 @@ class Reservations:
 
 
 def _unscheduled(pod: Pod) -> tuple[str, ...]:
-    # One that is being deleted asks for no node any more.
+    # A terminating pod no longer waits for a node.
     if pod.spec.nodeName or pod.metadata.deletionTimestamp is not None or has_ended(pod):
         return ()
     waits = any(each.type == "PodScheduled" and each.status != "True" for each in pod.status.conditions)

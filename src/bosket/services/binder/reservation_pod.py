@@ -1,7 +1,7 @@
-"""The pod that holds a shared GPU: what it is called, what it looks like, and what it says. Pure.
+"""The reservation pod: its name, its spec, and what its status says. Pure.
 
-There is one for each node and group, under a name that follows from both, so that however many ask for it at once,
-the API server lets only one of them make it.
+There is one per node and group, with a name derived from both, so that of several creators the API server lets one
+succeed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def reservation_name(node: str, group: str) -> str:
 
 
 def reservation_pod(source: Pod, node: str, group: str, options: ReservationOptions) -> Pod:
-    """The pod to create, for `source`, the first that shares the GPU; it goes wherever that one may go."""
+    """The pod to create for `source`, the first pod that shares the GPU; with its tolerations and node."""
     resources = options.pod_resources
     container = Container(
         name=_CONTAINER,
@@ -53,7 +53,7 @@ def reservation_pod(source: Pod, node: str, group: str, options: ReservationOpti
         ),
         spec=PodSpec(
             nodeName=node,
-            # An embedded cluster would write ours: nobody is to group or count it as work.
+            # Set explicitly: with our scheduler's name the pod would be grouped and counted as a workload.
             schedulerName="default-scheduler",
             containers=(container,),
             tolerations=source.spec.tolerations,
@@ -65,7 +65,7 @@ def reservation_pod(source: Pod, node: str, group: str, options: ReservationOpti
 
 
 def reserved_device(reservation: Pod) -> str:
-    """The UUID of the GPU that it holds; empty while it has not found out."""
+    """The UUID of the pod's GPU; empty while unknown."""
     return reservation.metadata.annotations.get(RESERVED_GPU_ANNOTATION, "")
 
 

@@ -1,13 +1,14 @@
-"""The binder as a service: a reconciler on BindRequests.
+"""Binder: a reconciler on BindRequests.
 
-A request's own status is all that is remembered between attempts, so the binder may end at any moment, and another
-one goes on from there. A pod is never in two hands at once, and the API server itself refuses a second bind.
+The request's status is all that is remembered between attempts, so the binder may die at any moment and another one
+continues. One pod is handled by one worker at a time, and the API server itself refuses a second bind.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
@@ -18,12 +19,47 @@ from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.service import Environment, Service
 from bosket.services.binder.bind import BindExecutor
 from bosket.services.binder.charge_keeper import ChargeKeeper
-from bosket.services.binder.node_slots import NodeSlots
 from bosket.services.binder.options import Options
 from bosket.services.binder.plugin import BindPlugin
 from bosket.services.binder.plugin_table import make_plugins
 from bosket.services.binder.report import Reporter
 from bosket.services.binder.verdict import PutOff, attempts_left, is_done, pause_seconds
+
+
+class NodeSlots:
+    """How many binds to one node may be under way at once; with a limit of 0 there are as many as anybody wants.
+
+    A request that finds its node busy gives its worker back, and comes again when a slot is free: a slow node holds up
+    nobody else.
+    """
+
+    def __init__(self, limit: int, come_again: Callable[[ObjectKey], None]) -> None:
+        self._limit = limit
+        self._come_again = come_again
+        self._taken: Counter[str] = Counter()
+        self._turned_away: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+
+    def take(self, node: str, request: ObjectKey) -> bool:
+        """Whether there is a slot for the request; if not, it is called when there is."""
+        if self._limit and self._taken[node] >= self._limit:
+            self._turned_away[node][request] = None
+            return False
+        self._taken[node] += 1
+        return True
+
+    def give_back(self, node: str) -> None:
+        """A bind is over; the one that was turned away first comes again."""
+        self._taken[node] -= 1
+        if not self._taken[node]:
+            del self._taken[node]
+        waiting = self._turned_away.get(node)
+        if waiting:
+            first = next(iter(waiting))
+            del waiting[first]
+            self._come_again(first)
+        if not waiting:
+            self._turned_away.pop(node, None)
+
 
 NAME = "binder"
 
@@ -49,7 +85,7 @@ class Binder:
         self._charges = ChargeKeeper(env, options)
         self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
         self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
-        #: When the next attempt is due; after a restart the pause begins anew.
+        #: by request: when the next attempt is due; after a restart the pause starts again
         self._due: dict[ObjectKey, float] = {}
         self._controller: Controller[ObjectKey] = Controller(
             NAME,
@@ -93,7 +129,7 @@ class Binder:
             return pause
         node = request.spec.selectedNode
         if not self._slots.take(node, key):
-            return None  # it comes again when a bind to the node is over
+            return None  # enqueued again when a bind to the node is over
         try:
             async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
                 outcome = await self._executor.attempt(request)
@@ -109,7 +145,7 @@ class Binder:
         return self._pause(written) if not is_done(written) and attempts_left(written) else None
 
     def _pause(self, request: BindRequest) -> float:
-        """Seconds until the request may be tried (again)."""
+        """Seconds until the next attempt."""
         if request.status.failedAttempts == 0:
             return 0.0
         now = self._clock.monotonic()

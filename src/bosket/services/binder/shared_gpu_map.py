@@ -1,8 +1,8 @@
-"""The ConfigMaps through which a container learns of its shared GPUs.
+"""SharedGpuMaps: the ConfigMaps by which a container learns its shared GPUs.
 
-The container waits for them: it can't start before they are there. The pod owns them, so they go with it; a bind that
-is taken back takes them away before. Each says for which version of its pod it was written. Whoever takes a bind back
-changes the pod first and removes only maps as it had read them before, and so never those of a later attempt.
+The container can't start before its ConfigMaps exist. The pod owns them, so they are deleted with it; a rollback
+deletes them before. Each names the version of the pod that it was written for. A rollback writes the pod first and
+deletes only ConfigMaps as it had read them before, so it never deletes those of a later attempt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MapTaken(Refused):
 
 
 class SharedGpuMaps:
-    """Writes and removes the ConfigMaps of pods."""
+    """Writes and deletes the ConfigMaps of pods."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

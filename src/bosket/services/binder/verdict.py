@@ -1,6 +1,6 @@
-"""What can be said about a BindRequest without doing anything: pure checks, and the outcomes of an attempt.
+"""Pure checks of a BindRequest, and the outcomes of an attempt.
 
-The binder acts only on what these let through; each refusal is a sentence that ends in the request's status.
+The binder acts only on requests that pass; each refusal is a sentence that is written into the request's status.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Failure:
     reason: str
     final: bool = False
     pod: Pod | None = None
-    #: The request can't be what the scheduler meant: it goes, so that it makes another one.
+    #: the request is malformed: it is deleted, so that the scheduler creates another one
     discard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
-    """The attempt goes on later: others must do something first."""
+    """The attempt is postponed: something else must happen first."""
 
     seconds: float
 
@@ -52,18 +52,19 @@ Outcome = Bound | Failure
 
 
 def is_done(request: BindRequest) -> bool:
-    """Nothing is left to do about the request."""
+    """Whether the request is finished."""
     return request.metadata.deletionTimestamp is not None or request.status.phase == SUCCEEDED
 
 
 def attempts_left(request: BindRequest) -> bool:
-    """Whether there may be another attempt. A request without a limit gets one: the scheduler then decides anew."""
+    """Whether another attempt is allowed. A request without a limit gets one attempt: the scheduler then decides
+    again."""
     status, limit = request.status, request.spec.backoffLimit
     return status.phase != FAILED or (limit is not None and status.failedAttempts < limit)
 
 
 def pause_seconds(request: BindRequest, longest: float) -> float:
-    """How long to wait between a request's last failure and the next attempt."""
+    """The pause between a request's last failure and the next attempt."""
     exponent = min(max(request.status.failedAttempts - 1, 0), 32)
     return min(2.0**exponent, longest)
 
@@ -94,7 +95,8 @@ def _malformed_fraction(request: BindRequest) -> Failure | None:
         return Failure(f"BindRequest {request.key}: spec.{field}; expected {expectation}", final=True, discard=discard)
 
     if not groups:
-        # KAI's binder deletes those, left over from a conversion, and leaves the rest to the scheduler.
+        # As in KAI's binder: such requests are left over from a conversion; they are deleted, and the scheduler decides
+        # again.
         return failure("selectedGPUGroups is empty", "a GPU group for each device of type Fraction", discard=True)
     for group in groups:
         if not _GROUP.fullmatch(group):
@@ -112,15 +114,15 @@ def _is_portion(text: str) -> bool:
         portion = float(text)
     except ValueError:
         return False
-    # 0.00 is what is left, rounded, of a little memory of a large device.
+    # 0.00 occurs: a little memory of a large device, rounded.
     return math.isfinite(portion) and 0 <= portion <= 1
 
 
 def settled(request: BindRequest, pod: Pod) -> Outcome | None:
-    """The outcome, where the pod's own state decides it; None when the pod can be bound."""
+    """The outcome if the pod's state already decides it; None when the pod can be bound."""
     owners = [each for each in request.metadata.ownerReferences if (each.apiVersion, each.kind) == ("v1", "Pod")]
     if owners and all(each.uid != pod.metadata.uid for each in owners):
-        # A new pod of the same name, as StatefulSets make them: its placement has not been decided yet.
+        # A new pod of the same name, as with StatefulSets: its placement has not been decided.
         return Failure(
             f"the request is for a pod {pod.key} with uid {owners[0].uid}, "
             f"which is gone; the one of that name has uid {pod.metadata.uid}",
@@ -129,7 +131,7 @@ def settled(request: BindRequest, pod: Pod) -> Outcome | None:
     if pod.spec.nodeName == request.spec.selectedNode:
         return Bound(pod)
     if pod.spec.nodeName:
-        # KAI calls this a success. The scheduler would then count the pod on a node where it is not.
+        # KAI calls this a success. The scheduler would then count the pod on the wrong node.
         return Failure(
             f"pod {pod.key} is bound to node {pod.spec.nodeName} already, not to {request.spec.selectedNode}",
             final=True,

@@ -1,9 +1,9 @@
-"""Gives a pod its volumes: claims that waited for a node are bound, or have a volume made for it, before the pod is.
+"""VolumeBinding: binds or provisions the volumes of a pod's claims before the pod is bound.
 
-For each such claim the scheduler says which volume it is to have, or that one is made. What is written are the two
-things that Kubernetes' own scheduler writes: `claimRef` on the volume, or the annotation that names the node on the
-claim. Volume controllers and provisioners do the rest, and the attempt is put off until they have: it gives its worker
-back, and is taken up again when a claim changes. All that matters is in these objects: another binder can go on.
+For each open claim the scheduler names a volume, or says that one is provisioned. Written are the two things that
+Kubernetes' own scheduler writes: `claimRef` on the volume, or the selected-node annotation on the claim. Volume
+controllers and provisioners do the rest; the attempt is postponed meanwhile, without occupying a worker, and is
+enqueued when a claim changes. All state is in these objects, so another binder can continue.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TRIES: Final = 5
 
 
 class VolumeBinding(BindPlugin):
-    """A plugin; pods without claims cost it nothing."""
+    """The plugin; pods without claims cost nothing."""
 
     name = "volumebinding"
     priority = 300
@@ -88,7 +88,7 @@ class VolumeBinding(BindPlugin):
         if not wanted:
             return
         pending: list[PersistentVolumeClaim] = []
-        for key, _ in wanted:  # before they are read, so that no change is missed
+        for key, _ in wanted:  # registered before reading, so that no change is missed
             self._waiting.setdefault(key, set()).add(attempt.request.key)
         for key, own in dict(wanted).items():
             claim = await self._read_claim(key)
@@ -116,14 +116,14 @@ class VolumeBinding(BindPlugin):
         self._forget(attempt)
 
     async def rollback(self, attempt: Attempt) -> None:
-        """Claims that are bound by now stay so: that can't be undone."""
+        """Removes annotations and references; claims that are bound already stay bound."""
         self._forget(attempt)
         for key in dict(claims_of(attempt.pod)):
             for _ in range(_TRIES):
                 try:
                     await self._take_back(key, attempt)
                 except (Conflict, ServerError, TransportError) as error:
-                    failure = error  # somebody else is at it, or nobody answers: look again
+                    failure = error  # a concurrent writer, or no answer: try again
                     await self._clock.sleep(_AFTER_CONFLICT_SECONDS)
                 else:
                     break
@@ -146,7 +146,7 @@ class VolumeBinding(BindPlugin):
     # One claim
 
     async def _see_to(self, claim: PersistentVolumeClaim, attempt: Attempt) -> None:
-        """Write what is missing for a claim that isn't bound; raises if it never will be, on this node."""
+        """Writes what an open claim lacks; raises if it can't be bound on this node."""
         storage_class = await self._read_class(class_of(claim))
         if not waits_for_pod(claim, storage_class):
             if claim.spec.volumeName:  # on its way

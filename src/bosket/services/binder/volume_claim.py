@@ -1,4 +1,4 @@
-"""What may be done with one claim and one volume, and what they look like then: the pure part of VolumeBinding."""
+"""Pure part of `VolumeBinding`: checks of claims and volumes, and their changed versions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from bosket.services.binder.plugin import Refused
 
 
 class VolumesRefused(Refused):
-    """Why the pod can't have its volumes on the node."""
+    """The pod can't have its volumes on the node."""
 
 
 def check_claim(claim: PersistentVolumeClaim, pod: Pod, *, own: bool) -> None:
-    """What the scheduler has looked at, too; it may have changed since."""
+    """Repeats the scheduler's checks; the claim may have changed since."""
     if claim.metadata.deletionTimestamp is not None:
         raise VolumesRefused(f"persistentvolumeclaim {claim.key} is being deleted")
     if claim.status.phase == "Lost":
@@ -70,11 +70,11 @@ def promised_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persi
 
 
 def was_chosen_here(volume: PersistentVolume) -> bool:
-    """Whether the claim was chosen by a program; what users promise stays promised."""
+    """Whether a program, not a user, chose the volume for the claim."""
     return BOUND_BY_CONTROLLER_ANNOTATION in volume.metadata.annotations
 
 
 def promised_to_nobody(volume: PersistentVolume) -> PersistentVolume:
-    """What `promised_to` did, undone."""
+    """Reverts `promised_to`."""
     meta = _with_annotation(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, None)
     return replace(volume, metadata=meta, spec=replace(volume.spec, claimRef=None))

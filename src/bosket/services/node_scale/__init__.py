@@ -1,4 +1,4 @@
-"""The node scale adjuster: makes the cluster autoscaler or Karpenter see what pods that share GPUs wait for."""
+"""The node scale adjuster: makes autoscalers see what pending pods with GPU shares need."""
 
 from bosket.services.node_scale.options import Options
 from bosket.services.node_scale.service import service

@@ -1,4 +1,4 @@
-"""What an administrator can say about the node scale adjuster; the fields are KAI's flags."""
+"""Options of the node scale adjuster; the fields are KAI's flags."""
 
 from __future__ import annotations
 

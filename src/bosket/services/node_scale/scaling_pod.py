@@ -1,9 +1,9 @@
-"""The pod that asks for whole GPUs in the place of one that shares them: its name and its shape. Pure.
+"""The scaling pod: it requests whole GPUs in the place of a pod that shares them. Pure.
 
-What autoscalers look at, and so what it must be: the cluster autoscaler and Karpenter both add nodes for pods without
-a node whose condition PodScheduled has the reason Unschedulable, whoever the scheduler is; neither for pods of a
-DaemonSet, Karpenter for none with a nominated node, the cluster autoscaler for none with a priority below -10. The
-cluster autoscaler never removes a node with a pod that nobody would make again, unless an annotation allows it.
+What autoscalers require: the cluster autoscaler and Karpenter both add nodes for pods without a node whose condition
+PodScheduled has the reason Unschedulable, whatever the scheduler. Neither does so for pods of a DaemonSet, Karpenter
+not for pods with a nominated node, the cluster autoscaler not for pods with a priority below -10. The cluster
+autoscaler never removes a node with a pod that no controller would recreate, unless an annotation allows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The node scale adjuster as a service: looks at all pods that wait at once, whenever one of them changes.
+"""The node scale adjuster as a service.
 
-There is one thing to reconcile, the set of scaling pods; so it is done by one worker, and events only say that it is
-time to look. After a scaling pod went, nothing is created for a while: what came for it must first be used.
+It reconciles one thing, the set of scaling pods, with one worker; events only trigger it. After a scaling pod was
+deleted, none is created for a while: the node that came for it must be used first.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class NodeScaleAdjuster:
             lastTransitionTime=format_time(self._clock.now()),
         )
         status = msgspec.structs.replace(pod.status, conditions=(*pod.status.conditions, condition))
-        # Conflict, NotFound: whoever changed it knows better, or the next look will.
+        # Conflict, NotFound: changed by another client; the next reconciliation sees it.
         with suppress(Conflict, NotFound):
             marked = await self._client.modify(pod, msgspec.structs.replace(pod, status=status), subresource="status")
             self._pods.store.put(marked)

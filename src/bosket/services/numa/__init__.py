@@ -1,4 +1,4 @@
-"""The NUMA placement exporter: one per node, tells the scheduler in which zones the node's pods really are."""
+"""The NUMA placement exporter: one per node; reports in which zones the node's pods are."""
 
 from bosket.services.numa.exporter import Exporter, Options
 from bosket.services.numa.kubelet import KubeletSocket, KubeletUnreachable

@@ -1,8 +1,8 @@
-"""Keeps the annotation of this node's pods true to what their kubelet gave them.
+"""Exporter: keeps an annotation of this node's pods up to date with what the kubelet assigned.
 
-A pass asks the kubelet and writes what differs from what was written before; a rarer one compares with what the pods
-really say, and repairs what somebody changed or took away. A pod that has nothing of its own in a zone is left alone. A
-pass that fails is logged, and the next one tries again.
+A pass asks the kubelet and writes what changed since the last pass; a rarer pass compares with the pods' annotations
+and repairs these. Pods without exclusive resources in a zone are skipped. A failed pass is logged, and the next one
+tries again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The kubelet's pod resources socket: one gRPC call, `List`, and no more of gRPC than that takes.
+"""A client of the kubelet's pod resources socket: one gRPC call, `List`, and only as much of gRPC as it needs.
 
-A call is one HTTP/2 stream on a connection of its own: the request is an empty message, so nothing but frames has to be
-written. Of the answer only data frames are read. A server sends the whole message or none, so headers, whose
-compression would need tables, needn't be understood: an answer without a message is a refusal.
+A call is one HTTP/2 stream on its own connection. The request is an empty message, so only frames are written. Of the
+response only data frames are read: a server sends a whole message or none, so compressed headers needn't be decoded. A
+response without a message is an error.
 """
 
 from __future__ import annotations

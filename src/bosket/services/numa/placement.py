@@ -1,6 +1,6 @@
-"""From what a pod's containers have to what the annotation says: resources by zone.
+"""The placement of a pod's containers: resources by NUMA zone, as in the annotation.
 
-The kubelet only says which CPUs a container has; the files of sysfs say in which zone each CPU is (`read_cpu_zones`).
+The kubelet only says which CPUs a container has; sysfs says in which zone each CPU is (`read_cpu_zones`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The operator: deploys all other services from one Config, and a scheduler for each SchedulingShard.
 
-`plan` and `shard` say what there should be, `owned` makes it so, `condition` says how it went; `reconciler` is the
-service around them.
+`plan` and `shard` compute manifests, `owned` applies them, `condition` computes status conditions; `reconciler` is the
+service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong with a Config or a shard, by field. What is wrong isn't deployed: what there is stays as it is."""
+"""Checks of a Config and a shard, by field. An invalid one isn't deployed: existing objects stay."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from bosket.services.operator.scheduler_file import (
     enabled_actions,
     prometheus_address,
 )
+from bosket.services.operator.shard import RECORDING_VALUE
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _SERVICE_TYPES: Final = ("ClusterIP", "NodePort", "LoadBalancer")
@@ -103,6 +104,9 @@ def _shard(shard: SchedulingShard, common: Common) -> Iterator[Problem]:
         yield Problem("spec.kValue", f"is {spec.kValue:g}: it must be 0 or more")
     if not _LABEL_VALUE.fullmatch(spec.partitionLabelValue):
         yield Problem("spec.partitionLabelValue", f'is "{spec.partitionLabelValue}": it must be a label\'s value')
+    recording = spec.args.get("record", "")
+    if recording and not RECORDING_VALUE.fullmatch(recording):
+        yield Problem("spec.args.record", f'is "{recording}": it must be emptyDir, or claim/ with the name of a claim')
     for name in spec.actions:
         if name not in ACTIONS:
             yield Problem(f"spec.actions.{name}", f"there is no such action; there are {', '.join(ACTIONS)}")

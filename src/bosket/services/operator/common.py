@@ -1,4 +1,4 @@
-"""What all operands of a Config have in common, with defaults filled in."""
+"""The settings that all operands of a Config share, with defaults."""
 
 from __future__ import annotations
 

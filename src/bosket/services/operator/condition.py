@@ -1,4 +1,4 @@
-"""What a Config and a SchedulingShard say of themselves: KAI's conditions, with the operands that are in the way."""
+"""Conditions of Config and SchedulingShard: KAI's, with the operands that aren't ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of `bosket run`, as an operand's container is given them."""
+"""Flags of `bosket run` for an operand's container."""
 
 from __future__ import annotations
 

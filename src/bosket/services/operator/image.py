@@ -1,4 +1,4 @@
-"""Which image a service runs: one for all of them, unless a Config says otherwise."""
+"""The image of each service: one for all by default."""
 
 from __future__ import annotations
 

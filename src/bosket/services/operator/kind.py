@@ -1,4 +1,4 @@
-"""The kinds of objects that the operator makes. Those of other projects may not be there, and may come any time."""
+"""The kinds that the operator creates. Kinds of other projects may be missing in the cluster, or be installed later."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Objects as the operator writes them: plain data with the fields that it means, and no others.
+"""Manifests as the operator applies them: plain data with only the fields that it owns.
 
-What a server adds by itself, and what others say about the same object, isn't there: server-side apply leaves it alone.
+Server-side apply leaves fields alone that the server or other managers set.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Prometheus Operator is asked for: a Prometheus of our own, and whom it reads."""
+"""Objects for Prometheus Operator: a Prometheus of our own, and what it scrapes."""
 
 from __future__ import annotations
 

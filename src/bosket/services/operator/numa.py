@@ -1,4 +1,4 @@
-"""The DaemonSet that tells in which NUMA zones a node's pods are."""
+"""The DaemonSet of the NUMA placement exporter."""
 
 from __future__ import annotations
 

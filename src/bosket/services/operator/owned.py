@@ -1,7 +1,7 @@
-"""The objects that the operator made: seen by informers, made like their manifests, deleted when nobody wants them.
+"""Owned: the operator's objects: watched by informers, applied from manifests, deleted when no owner wants them.
 
-What already is as wanted isn't written. What is written is applied on the server's side: fields that others own stay as
-they are, those that are no longer in the manifest go.
+An object that is as wanted isn't written. Writes use server-side apply: fields of other managers stay, fields that are
+no longer in the manifest are removed.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Owned:
             field_manager=FIELD_MANAGER,
             force=True,
         )
-        _log.info("made as it should be", extra={"kind": kind.kind, "object": str(key)})
+        _log.info("applied", extra={"kind": kind.kind, "object": str(key)})
         store.put(written)
 
     async def _delete(self, kind: Dynamic, key: ObjectKey, found: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ class Owned:
         except NotFound:
             pass
         else:
-            _log.info("deleted, for nobody wants it", extra={"kind": kind.kind, "object": str(key)})
+            _log.info("deleted: no owner wants it", extra={"kind": kind.kind, "object": str(key)})
         self._informers[kind].store.discard(key, uid)
 
     def _of(self, uid: str) -> Iterator[tuple[Dynamic, ObjectKey, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""All that a Config deploys. Pure: objects in, objects out."""
+"""Plan: all objects that a Config deploys. Pure: objects in, objects out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan(common: Common, shards: Iterable[SchedulingShard]) -> list[Manifest]:
 
 
 def _webhooks(common: Common) -> list[Manifest]:
-    """Webhook configurations without webhooks: whoever serves fills them in, with the certificate that it shows.
+    """Webhook configurations without webhooks: the serving process fills them in, with its CA bundle.
 
     So an API server never asks where nobody answers yet; and nothing is left of them when admission is taken away.
     """

@@ -1,7 +1,7 @@
-"""Whether a Prometheus that somebody else runs can be reached.
+"""PrometheusHealth: whether an external Prometheus can be reached.
 
-The reconciler asks as often as it looks at the Config, which may be many times a second; `PrometheusHealth` asks the
-Prometheus once in an interval, so that failures in a row are failures of as many intervals.
+The reconciler asks as often as it reconciles, which may be many times a second. The Prometheus is probed once per
+interval, so that consecutive failures span as many intervals.
 """
 
 from __future__ import annotations

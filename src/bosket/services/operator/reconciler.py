@@ -1,7 +1,7 @@
-"""The operator as a service: a reconciler on the Config and the SchedulingShards.
+"""Operator: a reconciler on the Config and the SchedulingShards.
 
-It looks at how things stand and makes them as they should be, as often as one likes; what a Config deploys is decided
-in `plan` and `shard`, which are pure. Whatever changes among the objects that it made brings it back to their owner.
+Level-triggered: it reads the present state and changes it to what the pure modules `plan` and `shard` want. A change of
+an owned object enqueues its owner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A shard's settings as the scheduler's configuration file (`config.yaml`): actions, plugins in order, and the rest."""
+"""A shard's settings as the scheduler's configuration file (`config.yaml`)."""
 
 from __future__ import annotations
 

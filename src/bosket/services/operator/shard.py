@@ -1,7 +1,8 @@
-"""What a SchedulingShard deploys: a scheduler for its part of the cluster, its settings, and a way to its leader."""
+"""The objects that a SchedulingShard deploys: a scheduler for its nodes, its configuration, a Service to its leader."""
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from bosket.api.kai.config import SchedulerConfig, SchedulerService
@@ -27,6 +28,9 @@ from bosket.services.operator.workload import (
 SCHEDULER: Final = "scheduler"
 _FILE: Final = "config.yaml"
 _DIRECTORY: Final = "/etc/config"
+_RECORDING: Final = "/recording"
+#: What the argument `record` of a shard says: a volume that goes with the pod, or a claim that stays.
+RECORDING_VALUE: Final = re.compile(r"emptyDir|claim/[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _RESOURCES: Final = amounts("250m", "512Mi", "4Gi")
 #: Flags of KAI's scheduler that ours has, and that a shard may therefore give.
 UNDERSTOOD_ARGUMENTS: Final = frozenset(
@@ -46,6 +50,9 @@ UNDERSTOOD_ARGUMENTS: Final = frozenset(
         "profiler-port",
         "pyroscope-address",
         "qps",
+        "record",
+        "record-keep",
+        "record-most",
         "restrict-node-scheduling",
         "schedule-csi-storage",
         "schedule-period",
@@ -95,6 +102,9 @@ def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> li
     target = ports.targetPort or number
     text = render(shard.spec, common)
     given = {key: value for key, value in sorted(shard.spec.args.items()) if key in UNDERSTOOD_ARGUMENTS}
+    recording = given.get("record", "")
+    if recording:
+        given["record"] = _RECORDING
     workload = Workload(
         name=name,
         service=SCHEDULER,
@@ -116,8 +126,11 @@ def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> li
         health_port=target,
         replicas=common.replicas(section.replicas),
         account=SCHEDULER,
-        volumes=[{"name": "config", "configMap": {"name": name}}],
-        mounts=[{"name": "config", "mountPath": _DIRECTORY, "readOnly": True}],
+        volumes=[{"name": "config", "configMap": {"name": name}}, *_recording_volume(recording)],
+        mounts=[
+            {"name": "config", "mountPath": _DIRECTORY, "readOnly": True},
+            *([{"name": "recording", "mountPath": _RECORDING}] if recording else []),
+        ],
     )
     entry = port(METRICS, number, target)
     made = [
@@ -135,6 +148,15 @@ def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> li
     reached = service(common, name, [entry], type=kind, **headless)
     del reached["spec"]["selector"]
     return [*made, reached, _slice(common, name, target, leader)]
+
+
+def _recording_volume(value: str) -> list[Manifest]:
+    """Where the shard's scheduler records its cycles, if it does."""
+    if not value:
+        return []
+    kind, _, claim = value.partition("/")
+    source: Manifest = {"persistentVolumeClaim": {"claimName": claim}} if kind == "claim" else {"emptyDir": {}}
+    return [{"name": "recording", **source}]
 
 
 def _flag_name(argument: str) -> str:

@@ -1,6 +1,6 @@
-"""Settings that have no effect here, as sentences that name the field. Config and shard repeat them in a condition.
+"""Settings that have no effect in Bosket, as sentences that name the field; conditions of Config and shard repeat them.
 
-A field either changes what is deployed or is named here: `tests/operator/test_every_field.py` goes through all of them.
+A field either changes what is deployed or is named here: `tests/operator/test_every_field.py` checks all fields.
 """
 
 from __future__ import annotations

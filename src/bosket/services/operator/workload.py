@@ -1,4 +1,4 @@
-"""What makes a service run: account, Deployment or DaemonSet, Service, disruption budget, vertical autoscaler."""
+"""The objects that run a service: account, Deployment or DaemonSet, Service, disruption budget, vertical autoscaler."""
 
 from __future__ import annotations
 

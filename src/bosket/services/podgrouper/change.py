@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def merge_patch_between(before: PodGroup, after: PodGroup) -> Json:
-    """What turns the metadata and spec of `before` into those of `after`; empty when nothing does."""
+    """The merge patch of metadata and spec from `before` to `after`; empty without a difference."""
     if before.metadata == after.metadata and before.spec == after.spec:
         return {}
     return _difference(_written(before), _written(after))

@@ -1,4 +1,4 @@
-"""The cluster as groupers see it, out of informers."""
+"""ClusterView: what groupers may ask about the cluster, from informers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.informer import Change, Informer, Informers
-from bosket.services.podgrouper.index_labels import POD_LABELS
 from bosket.services.podgrouper.kind_default import KindDefaults, parse_kind_defaults
 from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.workload import POD_LABELS
 
 _BY_LABEL: Final = "podgrouper/label"
 _BY_UID_IN_NAME: Final = "podgrouper/uid-in-name"

@@ -1,4 +1,4 @@
-"""From a pod and its owners to its group: pure, and the same for the service, the tests and the conformance suite."""
+"""From a pod and its owners to its group: pure; called by the service, the tests and the conformance suite."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from bosket.services.podgrouper.workload import Cluster, Grouping, Wanted, Workl
 
 
 def is_ours(pod: Pod, cluster: Cluster, options: Options) -> bool:
-    """Whether a pod is one to group, as far as can be said without its owners."""
+    """Whether the pod is to be grouped, as far as it shows without its owners."""
     if pod.spec.schedulerName != options.scheduler_name or _opted_out(pod.metadata.annotations):
         return False
     names_group = keys.POD_GROUP_ANNOTATION in pod.metadata.annotations
-    # A bare pod that names a group: its user made the group. But a running pod that was taken out of its Job outlives
+    # A bare pod that names a group: the user created the group. But a running pod that was released by its Job outlives
     # the Job, whose group goes with it.
     if names_group and not pod.metadata.ownerReferences and not _lost_its_group(pod, cluster):
         return False
@@ -45,11 +45,11 @@ def group(
     others: Mapping[Wanted, tuple[Owner, ...]] = MappingProxyType({}),
     answers: Mapping[Programs, Answers] = MappingProxyType({}),
 ) -> Grouping | None:
-    """The group that a pod belongs to, by its owners (the direct one first).
+    """The grouping of a pod by its owners (the direct one first).
 
-    None when an owner wants none of it, and for a bound pod that was charged in another group: it stays there.
-    Raises `GroupingError` when the pod can't be grouped as it is, `NotReadYet` or `NotAnsweredYet` when that takes more
-    than `others` and `answers`.
+    None when an owner opts out, and for a bound pod that is charged in another group: it stays there. Raises
+    `GroupingError` when the pod can't be grouped, `NotReadYet` or `NotAnsweredYet` when more objects or answers are
+    needed than `others` and `answers`.
     """
     if any(_opted_out(owner.annotations) for owner in owners):
         return None
@@ -59,14 +59,14 @@ def group(
 
 
 def top_of(pod: Pod, owners: tuple[Owner, ...]) -> Owner:
-    """The object that decides how a pod is grouped: the last of its owners, or the pod itself."""
+    """The object that decides about grouping: the last owner, or the pod itself."""
     return owners[-1] if owners else Owner.typed(POD, pod)
 
 
 def pod_changes(pod: Pod, grouping: Grouping) -> dict[str, Any]:
-    """What a pod's metadata lacks to say where it belongs; empty when it says so already.
+    """The metadata that the pod lacks; empty if it has everything.
 
-    A sub-group label that is not right is replaced, and never taken away: the grouper can't tell whether it wrote it.
+    A wrong sub-group label is replaced but never removed: the grouper can't know whether it wrote the label.
     """
     changes: dict[str, Any] = {}
     name = grouping.pod_group.metadata.name
@@ -78,9 +78,9 @@ def pod_changes(pod: Pod, grouping: Grouping) -> dict[str, Any]:
 
 
 def merge(existing: PodGroup, computed: PodGroup, options: Options) -> PodGroup:
-    """`existing` as it should be. What its user or the scheduler decided stays: queue, node pool, back-off, labels.
+    """`existing` as it should be. What users or the scheduler decided stays: queue, node pool, back-off, labels.
 
-    So a queue label that is changed on a running workload does nothing; to move it, one edits the group's `spec.queue`.
+    So changing a queue label on a running workload has no effect; edit the group's `spec.queue` to move it.
     """
     replace = msgspec.structs.replace
     kept, new = existing.spec, computed.spec
@@ -110,11 +110,11 @@ def merge(existing: PodGroup, computed: PodGroup, options: Options) -> PodGroup:
 
 
 def _as_charged(grouping: Grouping, pod: Pod, cluster: Cluster) -> Grouping | None:
-    """The grouping in which a pod is charged: a bound pod keeps its group, whatever its owners are by now.
+    """The grouping in which a bound pod is charged: it keeps its group, whatever its owners are now.
 
-    Whoever may edit a running pod may write another owner into it. KAI regroups such a pod: it is then charged to the
-    queue of that owner, and its old gang counts one pod less. A group that is gone is made anew, by its old name,
-    because the binder puts that name back.
+    A user may write another owner into a running pod. KAI regroups such a pod: it is then charged to that owner's
+    queue, and its old gang counts one pod less. A deleted group is created again under its old name, because the binder
+    restores that name on the pod.
     """
     charged = _charged_group(pod)
     if charged is None or charged == grouping.pod_group.key:

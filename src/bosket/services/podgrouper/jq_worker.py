@@ -1,7 +1,7 @@
 """The process that runs jq programs: started by `jq_process` as a script, with pipes for its input and output.
 
 A program comes from an object in the cluster, so it may be wrong or hostile. This process has no environment, can open
-no file and no socket, and is ended by the kernel when a batch takes too much CPU time or memory; whoever started it
+no file and no socket, and is killed by the kernel when a batch takes too much CPU time or memory; its parent
 sees how it ended. It imports nothing of Bosket, because what it imports counts as its memory and its time to start.
 
 A batch is two lines of JSON: the object, then the list of programs. Each program is answered by one line,

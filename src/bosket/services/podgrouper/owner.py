@@ -1,7 +1,7 @@
-"""Who a pod belongs to: the chain of owners from the direct one up to the top.
+"""The owner chain of a pod, from the direct owner to the top.
 
-The walk is the only part of grouping that has to wait for reads; it does so through `OwnerReader`. Everything after it
-works on plain `Owner`s.
+Walking the chain is the only part of grouping that waits for reads, through `OwnerReader`. Everything after it works on
+plain `Owner`s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bosket.api.core import ObjectReference, Pod
 from bosket.api.object import KubeObject, ObjectMeta, OwnerReference
 from bosket.kube.errors import Forbidden
 
-#: Longer chains than this are taken for a circle.
+#: Longer chains count as circles.
 _LONGEST_CHAIN: Final = 32
 
 
@@ -56,7 +56,7 @@ POD: Final = GroupVersionKind("", "v1", "Pod")
 
 @dataclass(frozen=True)
 class Owner:
-    """An object above a pod (or the pod itself, where nothing is above it)."""
+    """An object above a pod (or the pod itself, if it has no owner)."""
 
     gvk: GroupVersionKind
     metadata: ObjectMeta
@@ -117,7 +117,7 @@ class Owner:
 
 
 class OwnerReader(Protocol):
-    """Finds owners. Raises `bosket.kube.errors.ApiError` (`NotFound`, `Forbidden`…) as the API server does."""
+    """Reads owners. Raises `bosket.kube.errors.ApiError` (`NotFound`, `Forbidden`…) like the API server."""
 
     async def read(self, reference: OwnerReference, namespace: str) -> Owner: ...
 
@@ -127,10 +127,10 @@ class OwnerReader(Protocol):
 
 
 async def owner_chain(pod: Pod, reader: OwnerReader) -> tuple[Owner, ...]:
-    """The owners of a pod, the direct one first; empty when the pod stands alone, or may not know whose it is.
+    """The owners of a pod, the direct one first; empty for a pod without owners.
 
-    The first owner reference is followed. Where reading is forbidden, the chain ends with the last owner that could be
-    read: an administrator who hides a kind takes it out of grouping.
+    The first owner reference is followed. Where reading is forbidden, the chain ends with the last readable owner: an
+    administrator who hides a kind removes it from grouping.
     """
     chain: list[Owner] = []
     references = pod.metadata.ownerReferences[:1]

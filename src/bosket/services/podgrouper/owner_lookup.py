@@ -1,6 +1,7 @@
-"""Finds owners, and what groupers want beside them: in memory for the kinds that are watched, else at the API server.
+"""OwnerLookup: reads owners and other objects that groupers need: from the store for watched kinds, else from the API
+server.
 
-All pods of a gang ask for the same objects within moments, so an answer serves for a second or two.
+All pods of a gang ask for the same objects within moments, so an answer is cached for a second or two.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class OwnerLookup:
             known = informer.store.get(ObjectKey(namespace, reference.name))
             if known is not None and known.metadata.uid == reference.uid:
                 return Owner.typed(gvk, known)
-            # Our watch may be behind the pod's: only the server knows whether the owner is gone.
+            # Our watch of owners may be behind the watch of pods: only the server knows whether the owner is gone.
         async with self._reading.hold(reference.uid):
             known_owner = self._recall(reference.uid)
             if known_owner is None:

@@ -1,4 +1,4 @@
-"""What to do about one pod: read its owners, group it, compare with what is there. Writes nothing."""
+"""Plan: what to do about one pod: read its owners, group it, compare with what exists. Writes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bosket.services.podgrouper.program import Answers, ProgramRunner, Programs
 from bosket.services.podgrouper.table import GrouperTable
 from bosket.services.podgrouper.workload import Cluster, Grouping, NotAnsweredYet, NotReadYet, Wanted
 
-#: A grouper that asks for more objects than this won't come to an end.
+#: The maximum number of further objects for one pod; more means an endless loop in a grouper.
 _MOST_OTHERS: Final = 16
 #: Each costs a run of its programs.
 _MOST_KARTAS: Final = 4
@@ -23,7 +23,7 @@ _MOST_KARTAS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a pod's group should look, how it looks (None: there is none), and what the pod's metadata lacks."""
+    """A pod's group as it should be, as it is (None: it doesn't exist), and the patch of the pod's metadata."""
 
     pod_group: PodGroup
     existing: PodGroup | None
@@ -33,9 +33,9 @@ class Plan:
 async def find_grouping(
     pod: Pod, reader: OwnerReader, cluster: Cluster, options: Options, table: GrouperTable, *, runner: ProgramRunner
 ) -> Grouping | None:
-    """Where a pod belongs; None when it is none of ours.
+    """The pod's grouping; None if the pod isn't grouped.
 
-    Raises `GroupingError`, or what `reader` raises, except for a pod on its way out: its owners may be gone before it.
+    Raises `GroupingError`, or what `reader` raises, except for a terminating pod: its owners may be gone before it.
     """
     if not is_ours(pod, cluster, options):
         return None
@@ -68,7 +68,7 @@ async def _read(wanted: Wanted, reader: OwnerReader, namespace: str) -> tuple[Ow
 
 
 def compare(pod: Pod, grouping: Grouping, existing: PodGroup | None, options: Options) -> Plan:
-    """What `grouping` asks for beside what is there."""
+    """The plan that makes what exists equal to `grouping`."""
     computed = grouping.pod_group
     return Plan(
         pod_group=merge(existing, computed, options) if existing is not None else computed,

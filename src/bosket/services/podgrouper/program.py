@@ -1,7 +1,7 @@
 """jq programs of a Karta as grouping sees them: questions about an object, and answers that somebody else found.
 
 Grouping is pure and programs may run for ever, so a grouper never runs one. It asks for the answers of all programs of
-a Karta at once (`Workload.answers_of`); what isn't there yet is found by whoever called the grouper, in another process
+a Karta at once (`Workload.answers_of`); missing answers are computed by the caller of the grouper, in another process
 (`jq_evaluator`), and the grouper is asked once more.
 """
 

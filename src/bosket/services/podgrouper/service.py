@@ -1,8 +1,8 @@
-"""The pod grouper as a service: a reconciler on pods.
+"""PodGrouper: a reconciler on pods.
 
-Each pod is grouped on its own (`find_grouping`), in memory as far as its owners are watched. All pods of a gang come to
-the same PodGroup: whoever comes first writes it, under a lock of its own, and lays the answer over the cache, so that
-the others find nothing left to do. A pod is patched once.
+Each pod is grouped by itself (`find_grouping`), in memory as far as its owners are watched. All pods of a gang lead to
+the same PodGroup: the first writes it, under the group's lock, and puts the answer into the store, so that the others
+find nothing to do. A pod is patched once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 NAME: Final = "podgrouper"
 WARNING_REASON: Final = "PodGrouperWarning"
 
-#: Owners that are watched; all others are read when they are met.
+#: Kinds of owners that are watched; others are read on demand.
 _OWNER_KINDS: Final[tuple[type[KubeObject], ...]] = (Job, CronJob, ReplicaSet, Deployment, StatefulSet)
 _BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
 #: A pod that can't be grouped as it is comes again when something that is watched changes, and after these times: what
@@ -47,7 +47,7 @@ _BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
 _LOOK_AGAIN: Final = Backoff(base_seconds=1.0, limit_seconds=30.0)
 #: Attempts to group a pod whose owner doesn't exist, before an event says so: about half a minute.
 _QUIET_LOOKS: Final = 5
-#: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
+#: A deleted group is created again after this time, unless its pods are deleted, too, as with their owner.
 _REMAKE_SECONDS: Final = 1.0
 #: Annotations that a pod gets when it is bound.
 _WRITTEN_AT_BIND: Final = frozenset(
@@ -66,7 +66,7 @@ def service(env: Environment, options: Options | None = None) -> Service:
 
 
 class PodGrouper:
-    """Keeps PodGroups and the pods' membership up to date until cancelled."""
+    """Keeps PodGroups and the pods' labels up to date until cancelled."""
 
     name = NAME
 
@@ -85,7 +85,7 @@ class PodGrouper:
         self._watched = watched
         self._lookup = OwnerLookup(env.client, env.clock, watched)
         self._programs = JqEvaluator(env.clock)
-        self._refused: dict[ObjectKey, int] = {}  # how often in a row, by pod
+        self._refused: dict[ObjectKey, int] = {}  # consecutive failures by pod
         self._groups_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         self._controller: Controller[ObjectKey] = Controller(
             NAME,
@@ -137,7 +137,7 @@ class PodGrouper:
     def _owner_changed(self, change: Change[Any]) -> None:
         old, new = change
         if old is None or new is None or _says(old) == _says(new):
-            return  # pods come by themselves when owners come, and go with them
+            return  # pods are enqueued by their own events when an owner is created or deleted
         self._enqueue(self._pods_below(new.metadata.uid))
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
@@ -169,11 +169,11 @@ class PodGrouper:
         try:
             await self._group(pod)
         except Conflict:
-            raise  # tried again in silence
+            raise  # retried without an event
         except (GroupingError, NotFound) as error:
             self._refused[key] = self._refused.get(key, 0) + 1
             if isinstance(error, NotFound) and self._refused[key] <= _QUIET_LOOKS:
-                # An owner that was just deleted takes its pods along, a moment later.
+                # A deleted owner's pods are deleted a moment later.
                 _log.debug("an owner is gone", extra={"pod": str(key), "error": str(error)})
             else:
                 self._complain(pod, error)
@@ -210,7 +210,7 @@ class PodGrouper:
             try:
                 self._cluster.pod_groups.store.put(await self._client.create(computed))
             except AlreadyExists:
-                # Our watch is behind, or somebody else was faster.
+                # Our watch is behind, or another writer was faster.
                 existing = await self._client.get(PodGroup, computed.metadata.name, computed.metadata.namespace)
             else:
                 return

@@ -1,16 +1,15 @@
-"""What a grouper is given, and what it gives back.
+"""What a grouper receives and returns.
 
-A grouper is a plain function `Workload -> Grouping`. What it may ask about the cluster is in `Cluster`, and the answers
-are in memory: groupers do no I/O. One that needs another object asks the workload for it (`read`, `read_all`): what
-isn't there yet is read by whoever called the grouper, which is then asked once more. So it is with the answers of
-programs (`answers_of`).
+A grouper is a function `Workload -> Grouping` without I/O. What it may ask about the cluster is in `Cluster`, from
+memory. If it needs another object, it asks the workload (`read`, `read_all`): a missing object is read by the caller,
+which then calls the grouper again. Answers of programs (`answers_of`) work the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
@@ -19,6 +18,15 @@ from bosket.services.podgrouper.kind_default import KindDefaults
 from bosket.services.podgrouper.options import Options
 from bosket.services.podgrouper.owner import GroupVersionKind, Owner
 from bosket.services.podgrouper.program import Answers, Programs
+
+# Labels by which groupers look up pods; the service keeps an index of its informer for each.
+#: On all pods of one of Kubeflow's training jobs: the job's name.
+TRAINING_JOB_LABEL: Final = "training.kubeflow.org/job-name"
+#: On all pods of a Knative service: the revision that they run.
+KNATIVE_REVISION_LABEL: Final = "serving.knative.dev/revision"
+
+#: All labels with an index.
+POD_LABELS: Final = (TRAINING_JOB_LABEL, KNATIVE_REVISION_LABEL)
 
 
 class Cluster(Protocol):
@@ -33,21 +41,21 @@ class Cluster(Protocol):
     def kind_defaults(self) -> KindDefaults: ...
 
     def pods_labelled(self, namespace: str, label: str, value: str) -> Iterable[Pod]:
-        """Pods by one of the labels in `bosket.services.podgrouper.index_labels.POD_LABELS`."""
+        """Pods by one of the labels in `POD_LABELS`."""
 
     def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
         """Groups that have an object's uid in their names."""
 
 
 class Wanted(NamedTuple):
-    """An object beside the owners, in the pod's namespace; or, without a name, all of its kind in the cluster."""
+    """Another object in the pod's namespace; or, without a name, all objects of its kind."""
 
     gvk: GroupVersionKind
     name: str = ""
 
 
 class NotReadYet(Exception):
-    """A grouper needs an object that nobody has read for it so far."""
+    """A grouper needs an object that has not been read."""
 
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(f"{wanted.gvk} {wanted.name}")
@@ -55,7 +63,7 @@ class NotReadYet(Exception):
 
 
 class NotAnsweredYet(Exception):
-    """A grouper needs answers of programs that nobody has run for it so far."""
+    """A grouper needs answers of programs that have not been run."""
 
     def __init__(self, programs: Programs) -> None:
         super().__init__(f"{len(programs.of_workload) + len(programs.of_pod)} programs")
@@ -64,7 +72,7 @@ class NotAnsweredYet(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A pod, the owners above it (the direct one first), and the one that decides: the top, or the pod itself."""
+    """A pod, its owners (the direct one first), and the object that decides: the top owner, or the pod itself."""
 
     pod: Pod
     owners: tuple[Owner, ...]
@@ -99,7 +107,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The group that a pod belongs to, and its sub-group in there; empty: it is a direct member."""
+    """The group that a pod belongs to, and its sub-group; "" for a direct member."""
 
     pod_group: PodGroup
     subgroup: str = ""

@@ -1,7 +1,7 @@
-"""What each queue uses and asks for, with all below it; kept up to date group by group, exactly.
+"""Accounts: what each queue holds and requests, with its descendants; updated group by group, exactly.
 
-A change of one group costs as much as there are queues above it, however many groups there are. When the tree itself
-changes, which is rare, all is added up anew. Pure: knows no cluster.
+A change of one group costs as many additions as there are ancestors. A change of the tree, which is rare, recomputes
+all sums. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The queue controller as a service: groups and queues go into the accounts, what queues should say comes out.
+"""The queue controller as a service: groups and queues in, queue statuses out.
 
-Changes come in bursts, so a queue is written a short while after the first of them: once for all, at every level of
-the tree in the same moment. What stays as it was isn't written.
+Changes come in bursts, so queues are written a short while after the first change, all levels of the tree together.
+Unchanged statuses aren't written.
 """
 
 from __future__ import annotations

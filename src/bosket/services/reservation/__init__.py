@@ -1,7 +1,7 @@
-"""The program inside a reservation pod: finds out which GPU the pod was given, writes it onto the pod, and stays.
+"""The program in a reservation pod: finds the pod's GPU, writes it onto the pod, and keeps running.
 
-That it stays is what it is for: the device plugin gives the GPU to nobody else. The embedded cluster, whose pods run no
-programs, calls `report_device` for them.
+While it runs, the device plugin gives the GPU to no other pod. The embedded cluster, whose pods run no programs, calls
+`report_device` itself.
 """
 
 from bosket.services.reservation.nvml import DeviceNotFound, only_device

@@ -1,7 +1,7 @@
-"""The GPU of this container, as NVIDIA's management library (NVML) knows it.
+"""The GPU of this container, from NVIDIA's management library (NVML).
 
-NVML comes with the driver and is put into containers that have a GPU, so it is loaded when it is needed, by `ctypes`:
-five of its functions are used, which have been the same for ten years, and no wrapper has to be installed for them.
+NVML comes with the driver and is mounted into containers with a GPU, so it is loaded at run time with `ctypes`: five
+functions, unchanged for ten years, need no wrapper package.
 """
 
 from __future__ import annotations

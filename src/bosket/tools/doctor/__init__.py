@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, and what it takes to move it from KAI to Bosket: `bosket doctor`, `bosket migrate`.
+"""`bosket doctor`: what is wrong with a cluster; also the base of `bosket migrate`.
 
 Everything is decided on a `Bundle`, which `collect` reads once from a cluster and `files` from dumps and snapshots. The
 checks are pure functions; nothing here ever writes to a cluster.

@@ -6,6 +6,7 @@ that don't exist yet are taken to be as small as the smallest one that does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -20,8 +21,8 @@ from bosket.scheduler.model.resource import NOTHING, QueueAmounts, UncountableAm
 RESOURCES: Final = ("gpu", "cpu", "memory")
 #: Of a queue's CPU, memory: in thousandths of a core, in megabytes.
 _UNITS: Final = (1.0, 1.0, 1e6)
-_WORDS: Final = ("GPUs", "CPU cores", "GB of memory")
-_SHOWN_IN: Final = (1.0, 1e3, 1e9)
+_WORDS: Final = ("GPUs", "CPU cores", "GiB of memory")
+_SHOWN_IN: Final = (1.0, 1e3, 2.0**30)
 
 
 def asked_by(pod: Pod) -> QueueAmounts | None:
@@ -100,6 +101,17 @@ def exceeds(asked: QueueAmounts, there: QueueAmounts) -> list[int]:
     return [place for place in range(len(RESOURCES)) if there[place] >= 0 and asked[place] > there[place] + 1e-9]
 
 
+def in_queue_units(amount: float, place: int) -> float:
+    """An amount of these units as a queue's quota or limit has it: GPUs, thousandths of a core, megabytes."""
+    return amount / _UNITS[place]
+
+
+def as_quota(amount: float, place: int) -> str:
+    """The least quota or limit that holds the amount, as a queue has it: whole, but for parts of GPUs."""
+    value = in_queue_units(amount, place)
+    return f"{math.ceil(value * 100 - 1e-6) / 100:g}" if place == 0 else str(math.ceil(value - 1e-6))
+
+
 def words(shares: QueueAmounts, place: int) -> str:
     """`8 GPUs`, `2.5 CPU cores`."""
-    return f"{shares[place] / _SHOWN_IN[place]:.10g} {_WORDS[place]}"
+    return f"{round(shares[place] / _SHOWN_IN[place], 2):.10g} {_WORDS[place]}"

@@ -1,4 +1,4 @@
-"""`Bundle`: all that is known of a cluster, read once. What couldn't be read is known, too.
+"""`Bundle`: everything that could be read of a cluster, read once, and what couldn't be read.
 
 A check asks `of(Kind)` for objects and may rely on `knows(Kind)`: nothing of a kind that is known means that there is
 none, nothing of one that isn't means nothing.

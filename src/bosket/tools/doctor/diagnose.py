@@ -82,6 +82,8 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     #: By the name of the check: which kinds it lacked.
     not_checked: dict[str, tuple[str, ...]]
+    #: How many of the checks that look at objects could be made.
+    checked: int
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
@@ -89,7 +91,8 @@ class Diagnosis:
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "healthy": not self.findings,
+            "healthy": not self.findings if self.checked else None,
+            "checked": self.checked,
             "counts": {str(severity): self.count(severity) for severity in Severity},
             "findings": [finding.document() for finding in self.findings],
             "notChecked": [{"check": name, "missing": list(kinds)} for name, kinds in self.not_checked.items()],
@@ -107,4 +110,5 @@ def diagnose(bundle: Bundle) -> Diagnosis:
             not_checked[check.name] = missing
         else:
             findings += check.run(installation)
-    return Diagnosis(tuple(ordered(findings)), not_checked)
+    checked = sum(bool(check.needs) for check in CHECKS) - len(not_checked)
+    return Diagnosis(tuple(ordered(findings)), not_checked, checked)

@@ -1,4 +1,4 @@
-"""How the cluster is set up, as its Config and shards say: names and labels that all checks go by."""
+"""The installation by Config and shards: names and labels that all checks use."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from bosket.api.core import Pod
 from bosket.api.grove import ClusterTopologyBinding
 from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject
+from bosket.api.resource_k8s import ResourceClaimTemplate
 from bosket.api.table import resource_for
 from bosket.api.time import format_time
 from bosket.kube.codec import strip_nulls
@@ -45,6 +46,7 @@ class Expansion:
     pods: list[Document] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)  #: made by others than the pod grouper
     objects: list[KubeObject] = field(default_factory=list)  #: that decisions depend on, pods apart
+    claim_templates: list[ResourceClaimTemplate] = field(default_factory=list)
     owners: dict[Identity, Owner] = field(default_factory=dict)  #: all objects that pods may belong to
     notes: list[str] = field(default_factory=list)  #: sentences about what is left out
 
@@ -144,6 +146,9 @@ class _Expander:
         resource = resource_for(gvk.api_version, gvk.kind)
         if resource is not None and resource.struct in _PLAIN:
             self._made.objects.append(_read(item, resource.struct))
+            return
+        if resource is not None and resource.struct is ResourceClaimTemplate:
+            self._made.claim_templates.append(_read(item, ResourceClaimTemplate))
             return
         if has_children:
             return

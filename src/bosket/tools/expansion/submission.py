@@ -14,8 +14,11 @@ import msgspec
 
 from bosket.api import keys
 from bosket.api.core import Namespace, Pod, PodStatus
+from bosket.api.core.pod_status import PodResourceClaimStatus
 from bosket.api.kai import PodGroup
-from bosket.api.object import KubeObject, ObjectKey, OwnerReference
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.ownership import controller_reference
+from bosket.api.resource_k8s import ResourceClaim
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
 from bosket.apiserver.admission.builtin import add_tolerations
@@ -88,9 +91,9 @@ class _Submitter:
                 raise ExpansionError(
                     f"Pod {pod.key}: it is in the cluster already; --delete Pod/{pod.key} plans it anew"
                 )
-            self._draft.put(pod)
+            self._draft.put(self._with_claims(pod))
         for pod in pods:
-            await self._group(pod)
+            await self._group(self._draft.get(Pod, pod.key) or pod)
         return self._made
 
     def _over_existing(self, obj: KubeObject) -> KubeObject:
@@ -152,6 +155,38 @@ class _Submitter:
             )
         if name in known:
             spec["priority"] = known[name].value
+
+    def _with_claims(self, pod: Pod) -> Pod:
+        """The pod with the resource claims that are made for it from templates; these must be in the files."""
+        statuses = []
+        for number, asked in enumerate(pod.spec.resourceClaims):
+            name = asked.resourceClaimTemplateName
+            if not name:
+                continue
+            key = ObjectKey(pod.metadata.namespace, name)
+            template = next((each for each in self._expansion.claim_templates if each.key == key), None)
+            if template is None:
+                raise ExpansionError(
+                    f"Pod {pod.key}: spec.resourceClaims[{number}].resourceClaimTemplateName is {name}; put this "
+                    "ResourceClaimTemplate into the files, too: it says which devices the pod asks for"
+                )
+            claim = ResourceClaim(
+                metadata=ObjectMeta(
+                    name=f"{pod.metadata.name}-{asked.name}",
+                    namespace=pod.metadata.namespace,
+                    uid=f"{pod.metadata.uid}-{number}",
+                    labels=template.spec.metadata.labels,
+                    annotations=template.spec.metadata.annotations,
+                    ownerReferences=(controller_reference(pod),),
+                ),
+                spec=template.spec.spec,
+            )
+            self._draft.put(claim)
+            statuses.append(PodResourceClaimStatus(name=asked.name, resourceClaimName=claim.metadata.name))
+        if not statuses:
+            return pod
+        status = msgspec.structs.replace(pod.status, resourceClaimStatuses=tuple(statuses))
+        return msgspec.structs.replace(pod, status=status)
 
     async def _group(self, pod: Pod) -> None:
         try:

@@ -1,4 +1,4 @@
-"""From KAI to Bosket: what becomes of each object of a cluster, and the steps in order. Only says it; never writes."""
+"""`bosket migrate`: what happens to each object when Bosket replaces KAI, and the steps in order. Never writes."""
 
 from bosket.tools.migrate.item import Item, Outlook
 from bosket.tools.migrate.plan import Plan, Step, plan_migration

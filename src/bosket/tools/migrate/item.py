@@ -1,4 +1,4 @@
-"""What becomes of one object, or of all objects of a kind for which nothing else is said."""
+"""What happens to one object, or to all other objects of a kind."""
 
 from __future__ import annotations
 

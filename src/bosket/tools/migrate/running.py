@@ -1,4 +1,4 @@
-"""What becomes of what runs: KAI's Deployments and DaemonSets, webhooks, leases, definitions."""
+"""What happens to KAI's Deployments and DaemonSets, webhooks, leases, definitions."""
 
 from __future__ import annotations
 

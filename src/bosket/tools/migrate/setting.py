@@ -1,4 +1,4 @@
-"""What becomes of Config, shards and the schedulers' configuration files."""
+"""What happens to Config, shards and the schedulers' configuration files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of queues, jobs and pods: nothing, but for those to which one of Bosket's rules matters."""
+"""What happens to queues, jobs and pods: nothing, except where one of Bosket's rules differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which policies are asked about an attempt, and what follows: a refusal, a warning, or nothing.
+"""Which policies apply to a write, and their result: a refusal, a warning, or nothing.
 
 Policies are compiled when one of them or of their bindings changes. A policy without a binding is not in force.
 """

@@ -1,4 +1,4 @@
-"""One policy's word on one attempt, with one set of parameters."""
+"""Evaluates one policy on one write, with one set of parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy and its bindings, ready to be asked."""
+"""A policy and its bindings, compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a webhook is. A service is looked up in the store, as everything on this machine can be reached:
+"""The address of a webhook. A service is looked up in the store, as everything on this machine can be reached:
 
 - of type ExternalName: the host that it names;
 - otherwise the first of its Endpoints, loopback or not, at the port that they have; there is no network behind a

@@ -1,4 +1,4 @@
-"""Asking over the network: one POST over TLS, bounded in time and size. The one module that asks with aiohttp.
+"""Calls a webhook: one POST over TLS, bounded in time and size. The only module here that uses aiohttp as a client.
 
 Connections stay open between questions. The library is loaded when the first webhook is asked.
 """

@@ -1,4 +1,4 @@
-"""Which webhooks are asked about an attempt, in which order, and what follows from their answers.
+"""Which webhooks are called for a write, in which order, and the result of their answers.
 
 Those that mutate are asked one after the other, each about what the former ones made of the object; if one changed
 something, the server's own admission and the webhooks that want it are asked once more. Those that validate are asked

@@ -1,4 +1,4 @@
-"""A webhook of a configuration, ready to be asked."""
+"""A webhook of a configuration, compiled."""
 
 from __future__ import annotations
 

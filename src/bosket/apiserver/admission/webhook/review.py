@@ -1,4 +1,4 @@
-"""The question that is put to a webhook, and its answer: AdmissionReview in v1, and in v1beta1 for old ones."""
+"""AdmissionReview requests and responses, in v1 and v1beta1."""
 
 from __future__ import annotations
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from bosket.api.core import Container, Pod
-from bosket.api.keys import GPU_MEMORY_ANNOTATION
+from bosket.api.keys import GPU_MEMORY_ANNOTATION, SUBGROUP_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.api.quantity import Quantity, to_int, to_milli
 from bosket.scheduler.answers.candidate import Candidate, Patches
+from bosket.scheduler.answers.change import ObjectPatch
 from bosket.scheduler.answers.patching import Patching, creation
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.job import Job, PodSet
@@ -25,6 +27,7 @@ def of_gang(trial: Trial) -> Iterator[Candidate]:
     """Candidates for the job's owner."""
     job = trial.job
     yield from _gates(job)
+    yield from _other_subgroups(job)
     yield from _more_pods(job)
     yield from _fewer_members(job)
     yield from _smaller_requests(job)
@@ -45,6 +48,20 @@ def _gates(job: Job) -> Iterator[Candidate]:
     yield Candidate.single("user", "gates", sentence, *patches)
 
 
+def _other_subgroups(job: Job) -> Iterator[Candidate]:
+    """Pods that name a sub-group which the pod group doesn't have, in the one that sounds most like it."""
+    leaves = [each.name for each in job.pod_sets]
+    if not job.orphan_tasks or not job.group.spec.subGroups:
+        return
+    patches: list[ObjectPatch] = []
+    for task in job.orphan_tasks:
+        (name,) = difflib.get_close_matches(task.subgroup, leaves, 1, 0.0) or leaves[:1]
+        patches += Patching(task.pod).set("metadata", "labels", SUBGROUP_LABEL, value=name).patch
+    wrong = ", ".join(dict.fromkeys(task.subgroup for task in job.orphan_tasks))
+    sentence = f"name a sub-group that there is ({', '.join(leaves)}) instead of {wrong}"
+    yield Candidate.single("user", "subgroup", sentence, *patches)
+
+
 def _more_pods(job: Job) -> Iterator[Candidate]:
     """Pods that the gang needs and that don't exist, like those that do."""
     short = [each for each in job.pod_sets if each.alive < each.min_available and each.tasks]
@@ -52,7 +69,7 @@ def _more_pods(job: Job) -> Iterator[Candidate]:
         return
     made = [_copy(each.tasks[0].pod, number) for each in short for number in range(each.min_available - each.alive)]
     sentence = f"create the {_pods(len(made))} that the gang lacks"
-    yield Candidate.single("user", "more-pods", sentence, *map(creation, made), has_commands=False)
+    yield Candidate.single("user", "more-pods", sentence, *map(creation, made), in_template=True)
 
 
 def _copy(pod: Pod, number: int) -> Pod:
@@ -103,6 +120,7 @@ def _smaller_requests(job: Job) -> Iterator[Candidate]:
             lambda size: f"ask for {gpus - size} instead of {gpus} GPUs per pod",
             most=gpus - 1,
             is_number=True,
+            in_template=True,
             has_commands=False,
         )
     yield from _less_gpu_memory(job, pods)
@@ -133,6 +151,7 @@ def _less_gpu_memory(job: Job, pods: list[Pod]) -> Iterator[Candidate]:
         lambda size: f"ask for {steps - size} GiB of GPU memory per pod",
         most=steps - 1,
         is_number=True,
+        in_template=True,
         has_commands=False,
     )
 
@@ -148,6 +167,7 @@ def _less_of(pods: list[Pod], name: str, unit: int, word: str, steps: int) -> Ca
         lambda size: f"ask for at most {steps - size} instead of {steps} {word} per pod",
         most=steps - 1,
         is_number=True,
+        in_template=True,
         has_commands=False,
     )
 

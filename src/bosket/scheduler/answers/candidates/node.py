@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from bosket.api.core import Node
+from bosket.api.core import Node, NodeCondition, NodeStatus
 from bosket.api.object import ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import Quantity
@@ -16,7 +16,7 @@ from bosket.scheduler.answers.candidates.gang import waiting_pods
 from bosket.scheduler.answers.patching import Patching, creation, removal
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.reason import EvictionRefused
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, Vector
 
 #: So many nodes are added at most.
 MOST_NODES = 32
@@ -93,11 +93,14 @@ def _budgets(trial: Trial) -> Iterator[Candidate]:
 def _more(trial: Trial) -> Iterator[Candidate]:
     """Nodes like the best that there is for the job; larger, where none is large enough."""
     table, pods = trial.snapshot.nodes, waiting_pods(trial.job)
-    if not len(table) or not pods:
+    if not pods:
         return
     specs = [task.pod_class for task in trial.job.tasks if not task.node]
     need = np.max([np.pad(each.request, (0, table.allocatable.shape[0] - len(each.request))) for each in specs], axis=0)
     taking = trial.snapshot.taking_nodes()
+    if not len(table):
+        yield _first_nodes(trial, need)
+        return
     is_large = np.all(table.allocatable >= need[:, None], axis=0)
     selectors = {key: value for pod in pods for key, value in pod.spec.nodeSelector.items()}
     matches = np.array(
@@ -132,11 +135,35 @@ def _more(trial: Trial) -> Iterator[Candidate]:
     )
 
 
+def _first_nodes(trial: Trial, need: Vector) -> Candidate:
+    """Nodes for a cluster that has none, each as large as the largest pod."""
+    names = trial.snapshot.resource_names
+    amounts: dict[str, Quantity] = {"pods": "110"}
+    for place, amount in enumerate(need):
+        if amount and place != PODS:
+            amounts[_wire_name(names[place], amounts)] = _wire_amount(place, float(amount))
+    places = [int(place) for place in np.flatnonzero(need) if place != PODS]
+    asked = [_in_words(names[place], place, float(need[place])) for place in places]
+    ready = NodeStatus(conditions=(NodeCondition(type="Ready", status="True"),))
+    model = Node(metadata=ObjectMeta(name="node"), status=ready)
+    return Candidate(
+        "cluster-admin",
+        "more-nodes",
+        lambda size: tuple(creation(_copy(model, number, amounts)) for number in range(size)),
+        lambda size: f"add {size} node{'s' if size != 1 else ''} with {', '.join(asked)} free",
+        most=MOST_NODES,
+        is_number=True,
+        from_below=True,
+        has_commands=False,
+    )
+
+
 def _copy(model: Node, number: int, amounts: dict[str, Quantity]) -> Node:
     name = f"{model.metadata.name}-more-{number}"
     labels = {key: name if key == HOSTNAME else value for key, value in model.metadata.labels.items()}
     spec = msgspec.structs.replace(model.spec, unschedulable=False, providerID="")
-    status = msgspec.structs.replace(model.status, allocatable=amounts, capacity=amounts)
+    conditions = (NodeCondition(type="Ready", status="True"),)
+    status = msgspec.structs.replace(model.status, allocatable=amounts, capacity=amounts, conditions=conditions)
     return msgspec.structs.replace(model, metadata=ObjectMeta(name=name, labels=labels), spec=spec, status=status)
 
 

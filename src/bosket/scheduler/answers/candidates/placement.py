@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bosket.api.core import PersistentVolumeClaim, Pod
-from bosket.api.object import ObjectKey
+from bosket.api.core import ConfigMap, PersistentVolumeClaim, Pod
+from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.scheduler.answers.candidate import Candidate
 from bosket.scheduler.answers.candidates.gang import waiting_pods
 from bosket.scheduler.answers.change import ObjectPatch
-from bosket.scheduler.answers.patching import Patching, document
+from bosket.scheduler.answers.patching import Patching, creation, document
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.reason import TopologyUnusable
+from bosket.scheduler.plugins.predicates.unfit import required_config_maps
 
 
 def of_placement(trial: Trial) -> Iterator[Candidate]:
@@ -22,6 +23,7 @@ def of_placement(trial: Trial) -> Iterator[Candidate]:
     yield from _tolerations(trial, pods)
     yield from _selectors(pods)
     yield from _volumes(trial, pods)
+    yield from _config_maps(trial, pods)
     yield from _affinity(pods)
 
 
@@ -71,7 +73,7 @@ def _tolerations(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
             for patch in Patching(pod).set("spec", "tolerations", value=[*document(pod.spec.tolerations), *added]).patch
         ]
         names = ", ".join(f"{key}={value}" if value else key for key, value, _ in chosen)
-        yield Candidate.single("user", "toleration", f"tolerate the taint {names}", *patches, has_commands=False)
+        yield Candidate.single("user", "toleration", f"tolerate the taint {names}", *patches, in_template=True)
 
 
 def _selectors(pods: list[Pod]) -> Iterator[Candidate]:
@@ -85,7 +87,7 @@ def _selectors(pods: list[Pod]) -> Iterator[Candidate]:
             patches += patching.patch
         values = [f"{key}={value}" for key in chosen for value in dict.fromkeys(_values(pods, key))]
         sentence = f"drop the node selector {', '.join(values)}"
-        yield Candidate.single("user", "node-selector", sentence, *patches, has_commands=False)
+        yield Candidate.single("user", "node-selector", sentence, *patches, in_template=True)
 
 
 def _values(pods: list[Pod], key: str) -> list[str]:
@@ -124,7 +126,16 @@ def _volumes(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
                     patching.set("spec", "containers", number, "volumeMounts", value=document(mounts))
             patches += patching.patch
         if patches:
-            yield Candidate.single("user", "volume", sentence, *patches, has_commands=False)
+            yield Candidate.single("user", "volume", sentence, *patches, in_template=True)
+
+
+def _config_maps(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
+    keys = {ObjectKey(pod.metadata.namespace, name) for pod in pods for name in required_config_maps(pod)}
+    missing = sorted(key for key in keys if trial.cluster.get(ConfigMap, key) is None)
+    if missing:
+        made = [ConfigMap(metadata=ObjectMeta(name=key.name, namespace=key.namespace)) for key in missing]
+        sentence = f"create ConfigMap {', '.join(map(str, missing))}"
+        yield Candidate.single("user", "config-map", sentence, *map(creation, made))
 
 
 def _affinity(pods: list[Pod]) -> Iterator[Candidate]:
@@ -142,8 +153,8 @@ def _affinity(pods: list[Pod]) -> Iterator[Candidate]:
             for patch in Patching(pod).remove("spec", "affinity", part, required).patch
         ]
         if patches:
-            yield Candidate.single("user", kind, sentence, *patches, has_commands=False)
+            yield Candidate.single("user", kind, sentence, *patches, in_template=True)
     spread = [patch for pod in pods for patch in Patching(pod).remove("spec", "topologySpreadConstraints").patch]
     if spread:
         sentence = "drop its topologySpreadConstraints"
-        yield Candidate.single("user", "topology-spread", sentence, *spread, has_commands=False)
+        yield Candidate.single("user", "topology-spread", sentence, *spread, in_template=True)

@@ -11,6 +11,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.answers.candidate import Candidate, Patches
 from bosket.scheduler.answers.patching import removal
 from bosket.scheduler.answers.trial import Trial
+from bosket.scheduler.answers.workload_name import workload_of
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import OverCapacity
@@ -82,11 +83,17 @@ def departures(trial: Trial) -> list[tuple[str, list[Pod]]]:
                 units[key] = (order, _pods(other, task))
             elif order < known[0]:
                 units[key] = (order, known[1])
-    found = [(str(key), pods) for key, (_, pods) in sorted(units.items(), key=lambda item: item[1][0])]
+    ordered = sorted(units.items(), key=lambda item: item[1][0])
+    found = [(_name(key, snapshot.jobs.get(key)), pods) for key, (_, pods) in ordered]
     for other in snapshot.unsettled:
         if other.key != job.key and other.has_pending and other.key not in units:
-            found.append((str(other.key), [task.pod for task in other.tasks]))
+            found.append((_name(other.key, other), [task.pod for task in other.tasks]))
     return [(name, pods) for name, pods in found if pods]
+
+
+def _name(key: ObjectKey, job: Job | None) -> str:
+    """By the workload, which people know."""
+    return f"{key.namespace}/{workload_of(job.group)[1] if job is not None else key.name}"
 
 
 def _pods(job: Job | None, task: Task) -> list[Pod]:

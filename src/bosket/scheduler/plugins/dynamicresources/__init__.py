@@ -1,7 +1,7 @@
-"""Dynamic resource allocation: claims on devices, checked, allocated and undone with the placements of their pods.
+"""Plugin dynamicresources: allocates devices for pods' claims, and follows placements and their rollback.
 
-Devices are ResourceSlices', claims are pods' own or shared; extended resources that a node lacks and a device class
-stands in for are claimed the same way. What a pod got goes into its bind request, and the binder writes it down.
+Devices come from ResourceSlices. Claims are pods' own or shared; extended resources that a node lacks and a device
+class provides are claimed the same way. The allocation goes into the pod's bind request, and the binder writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 
 
 class DynamicResources:
-    """Takes part only where some pod has claims. KAI's argument for the size of a cache has no effect here."""
+    """Does nothing unless some pod has claims. KAI's argument for the size of a cache has no effect here."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         del arguments

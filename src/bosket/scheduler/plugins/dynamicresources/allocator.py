@@ -1,7 +1,8 @@
-"""Finds devices for claims on one node: the first combination, in order of pools and devices, that serves them all.
+"""Allocator: devices for claims on one node: the first combination, in order of pools and devices, that serves them
+all.
 
-A pure search with steps back. Devices that no request can tell apart are tried once per step, so a node full of equal
-devices is no maze; what is left is bounded by a number of steps.
+A pure search with backtracking. Of devices that match exactly the same, one is tried per step, so a node full of equal
+devices is cheap; the rest is bounded by a number of steps.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from bosket.scheduler.plugins.dynamicresources.demand import ALL_DEVICES, MOST_D
 from bosket.scheduler.plugins.dynamicresources.selector import attribute_of, matching
 from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
 
-#: Devices that are tried before a node is given up.
+#: Devices that are tried before the search gives a node up.
 MOST_STEPS = 20_000
 
 
 class Reach(NamedTuple):
-    """A pool, and those of its devices that a node reaches."""
+    """A pool, and the devices of it that a node reaches."""
 
     pool: Pool
     offers: tuple[tuple[int, Offer], ...]  #: with their number in the pool
@@ -46,14 +47,14 @@ class Refusal:
     text: str
 
 
-#: Calls within calls of a search: how many claims a pod has is up to whoever writes it, and Python's stack has an end.
+#: The maximum depth of the recursion: users decide how many claims a pod has, and Python's stack is limited.
 DEEPEST: Final = 600
 
 Allotment = tuple[tuple[Given, ...], ...]  #: by claim
 
 
 def allocate(demands: Sequence[Demand], reach: Sequence[Reach], use: DeviceUse) -> Allotment | Refusal:
-    """Devices for all claims, none of which is in use."""
+    """Devices for all claims, none of which is in use; or the refusal."""
     if _depth(demands) > DEEPEST:
         return Refusal("node(s) can't be searched for so many resource claims and devices of one pod")
     search = _Search(demands, reach, use)
@@ -110,7 +111,7 @@ class _Search:
         if candidates is None:
             return False
         if want.count != ALL_DEVICES:
-            # Without this, a node that is short of devices would be searched to the end.
+            # Without this check a node that is short of devices would be searched exhaustively.
             return len(candidates) >= want.count and self._take(claim, request, want, 0, want.count)
         return bool(candidates) and self._take_all(claim, request, want, candidates)
 
@@ -161,7 +162,8 @@ class _Search:
                 continue
             matches = matching(pool, want.selectors)
             for index, offer in offers:
-                if not matches[index] or offer.device.bindingConditions:  # these would have to be waited for
+                # devices in use: the pod would have to wait for them
+                if not matches[index] or offer.device.bindingConditions:
                     continue
                 if _taken(want, offer) is None:
                     continue

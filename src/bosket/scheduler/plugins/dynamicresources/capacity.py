@@ -1,7 +1,7 @@
-"""Devices that several requests may have a part of: how much of each capacity a request takes.
+"""Capacities of devices that several requests share: how much a request takes.
 
-As Kubernetes counts: what isn't asked for is taken by the capacity's default, or as a whole; what is asked for is
-rounded up to what the capacity's policy allows.
+Kubernetes' rules: a capacity without a request takes the policy's default, or all of it; a request is rounded up to
+what the policy allows.
 """
 
 from __future__ import annotations

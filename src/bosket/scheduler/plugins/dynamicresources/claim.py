@@ -1,4 +1,4 @@
-"""One ResourceClaim in the middle of a cycle: what it is allocated, and for whom."""
+"""ClaimState: one ResourceClaim during a cycle: its allocation and its users."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from bosket.api.resource_k8s import AllocationResult
 
-#: Whom a claim is kept for that is allocated though nobody uses it.
+#: Stands for the user of a claim that is allocated without a user.
 NOBODY = ""
 KEPT, UNUSED = frozenset({NOBODY}), frozenset[str]()
 
 
 class ClaimState:
-    """Users come and go; the first allocates, the last gives back. Each step and its opposite cancel out."""
+    """Users join and leave; the first allocates, the last releases. Each step and its reverse cancel out."""
 
     __slots__ = ("_going", "_joined", "_left", "_reserved", "allocation", "version")
 
@@ -37,7 +37,7 @@ class ClaimState:
 
     @property
     def stays(self) -> bool:
-        """Whether somebody has it who isn't on the way out: its devices are nobody else's for now."""
+        """Whether some user isn't terminating, so that the devices aren't free."""
         return bool(self._joined) or not (self._left | self._going).issuperset(self._reserved)
 
     def has(self, uid: str) -> bool:

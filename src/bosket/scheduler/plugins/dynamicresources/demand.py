@@ -1,7 +1,6 @@
-"""What claims demand, in terms that can be searched for: requests with their alternatives, selectors resolved.
+"""Demand: a claim as searchable requests: alternatives in order, selectors compiled.
 
-Made once per claim and cycle; what is wrong with a claim, or with a class that it names, is an `UnusableClaim` that
-names the object and the field.
+Built once per claim and cycle. An invalid claim or class is an `UnusableClaim` that names object and field.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ALL_DEVICES = -1
 
 
 class UnusableClaim(ValueError):
-    """A claim that nothing can be allocated for, whatever there is."""
+    """A claim for which nothing can be allocated, whatever devices there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

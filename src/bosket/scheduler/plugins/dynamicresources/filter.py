@@ -1,4 +1,4 @@
-"""Which nodes can serve the claims of a class."""
+"""DeviceFilter: which nodes can serve the claims of a class."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DeviceFilter(NodeFilter):
         return self._session.reason_book.number(objection) if objection else 0
 
     def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
-        """Whether pods of the class needn't wait there for anything to be released."""
+        """Whether pods of the class could get their devices on the node now, without waiting."""
         needs = pod_class.device_needs
         if needs is None:
             return True

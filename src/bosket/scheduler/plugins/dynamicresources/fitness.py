@@ -1,4 +1,4 @@
-"""What makes it useless to look for a node: claims and classes that aren't there or can't be used, and full ones."""
+"""ClaimFitness: pods that fit no node because of missing, invalid or full claims and classes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 
 #: How many pods a claim can be reserved for.
 MOST_USERS = 256
+
+#: Stands between the pod and what is wrong with its claims.
+CANNOT = " cannot be scheduled: "
 
 
 class ClaimFitness:
@@ -35,7 +38,7 @@ class ClaimFitness:
                     break
         if not objection and needs.number not in self._usable:
             objection = self._unusable(task)
-        return f"Pod {task.key} cannot be scheduled: {objection}" if objection else None
+        return f"Pod {task.key}{CANNOT}{objection}" if objection else None
 
     def _objection(self, task: Task, ref: ClaimRef) -> str:
         state = self._ledger.get().known(ref.key)  # of a claim that nobody has there is none

@@ -1,7 +1,7 @@
-"""GPUs that are claimed as devices, in the count of GPUs that nodes have: each device once, however many pods share it.
+"""GpuCount: counts GPUs that are claimed as devices: each device once, however many pods share it.
 
-Only devices that a node alone reaches are among its GPUs. A task whose claims count as more GPUs than the devices that
-are known of it holds so many more.
+Only devices that one node alone reaches are among its GPUs. A task whose claims request more GPUs than its known
+devices counts as holding that many more.
 """
 
 from __future__ import annotations

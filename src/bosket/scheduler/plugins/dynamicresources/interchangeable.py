@@ -1,7 +1,7 @@
-"""Devices for one claim that asks for some of a node's devices, no matter which: the first that are free.
+"""Interchangeable: devices for a claim that asks for some devices of a node, no matter which: the first free ones.
 
-Most claims are like that, and need no search. The devices are those that the search (`allocator`) would find; where it
-depends on more than which devices are in use, or too few are free, nothing is said here.
+Most claims are like that and need no search. The result is that of the search (`allocator`); where it depends on more
+than which devices are in use, or too few are free, this module gives no answer.
 """
 
 from __future__ import annotations

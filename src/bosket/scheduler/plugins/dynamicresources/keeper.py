@@ -1,4 +1,4 @@
-"""The ledger, made when it is first needed."""
+"""DeviceKeeper: a placement listener that builds the device ledger on first use."""
 
 from __future__ import annotations
 

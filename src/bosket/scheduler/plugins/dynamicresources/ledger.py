@@ -1,8 +1,7 @@
-"""Devices and claims in the middle of a cycle: as the snapshot has them, and as placements and evictions change them.
+"""DeviceLedger: devices and claims during a cycle: the snapshot's, changed by placements and evictions.
 
-Follows every operation of a statement, and its undoing. Built when the first pod with claims is looked at; a cycle
-without any pays nothing. Devices of pods that are on their way out can be waited for, and are given only where others
-won't do.
+Follows every operation of a statement and its rollback. Built when the first pod with claims is looked at, so cycles
+without any pay nothing. Devices of terminating pods can be waited for, and are chosen only where no others suffice.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ClaimKey = ObjectKey | str  #: of a claim; the pod's uid for the one that stands
 
 
 class Fit(NamedTuple):
-    """What can be said of a class and a node."""
+    """The answer about a class and a node."""
 
     refusal: str = ""  #: empty where the claims can be allocated
     waits: bool = False  #: whether devices must be released first
@@ -45,7 +44,7 @@ class Fit(NamedTuple):
 
 
 class Evicted(NamedTuple):
-    """What a task had when it was evicted."""
+    """What a task held when it was evicted."""
 
     row: NodeRow
     allocations: tuple[tuple[ClaimKey, AllocationResult], ...]
@@ -167,7 +166,7 @@ class DeviceLedger:
     # What happens
 
     def stays(self, task: Task, row: NodeRow) -> bool:
-        """Of a task that was evicted: whether nobody has taken since what it had."""
+        """Whether an evicted task's devices are still untaken, so that it can be spared."""
         before = self._evicted[task][-1]
         if before.row != row:
             return False

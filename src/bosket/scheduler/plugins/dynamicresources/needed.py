@@ -1,4 +1,4 @@
-"""What classes of pods demand of devices, each resolved once in a cycle."""
+"""Demands: the device demands of pod classes, each resolved once per cycle."""
 
 from __future__ import annotations
 

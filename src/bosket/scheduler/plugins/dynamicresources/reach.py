@@ -1,4 +1,4 @@
-"""Which devices each node reaches, and which verdicts a change to one of them touches."""
+"""Reaches: which devices each node reaches, and which verdicts a changed allocation invalidates."""
 
 from __future__ import annotations
 

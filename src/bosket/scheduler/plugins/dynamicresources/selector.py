@@ -1,7 +1,7 @@
-"""Which devices of a pool selectors match: CEL expressions of device classes and of requests.
+"""Selectors of devices: CEL expressions of device classes and requests, evaluated on the devices of a pool.
 
-A device on which an expression can't be evaluated (it lacks an attribute, say) isn't matched by it, and others go on.
-An expression that can't be compiled is reported before anything is placed.
+A device on which an expression fails (a missing attribute, say) doesn't match; the others are evaluated. An expression
+that can't be compiled is reported before anything is placed.
 """
 
 from __future__ import annotations

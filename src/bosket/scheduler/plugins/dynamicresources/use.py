@@ -1,4 +1,4 @@
-"""Which devices are in use, and how much of those that several may have a part of."""
+"""DeviceUse: which devices are in use, and how much of shared ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bosket.scheduler.plugins.dynamicresources.capacity import NOTHING, Taken
 
 
 class DeviceUse:
-    """Devices that allocations hold. What is added and removed again leaves no trace."""
+    """Devices in allocations. Adding and removing one cancels out exactly."""
 
     def __init__(self) -> None:
         self._held: dict[DeviceId, int] = {}  # how often
@@ -72,4 +72,4 @@ def _amounts(items: Iterable[tuple[str, str | int | float]]) -> Iterable[tuple[s
         try:
             yield name, parse(amount)
         except InvalidQuantity:
-            continue  # what can't be read can't be counted; the device is held all the same
+            continue  # an unreadable amount can't be counted; the device is in use all the same

@@ -1,9 +1,9 @@
-"""Foresees whether a node's kubelet can align a pod to its NUMA zones, and prefers nodes where it spans few of them.
+"""Plugin numa: predicts whether a node's kubelet can align a pod to its NUMA zones; prefers few zones.
 
-Off by default, as in KAI. Argument `ignoreList`: resources, separated by commas, that zones tell about but no kubelet
-aligns; `reconstructAvailable` (true): what is free in a zone is what pods leave there, rather than what its exporter
-last said. Nodes without a NodeResourceTopology are left as they are; pods that neither are Guaranteed nor ask for a
-device that zones tell about aren't looked at.
+Off by default, as in KAI. Arguments: `ignoreList`, resources, separated by commas, that zones report but no kubelet
+aligns; `reconstructAvailable` (default true): the free amounts of a zone are what pods leave, instead of what its
+exporter last reported. Nodes without a NodeResourceTopology are not filtered; pods that are neither Guaranteed nor
+request a device of a zone are not looked at.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRUTH |= dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False)
 
 
 class Numa:
-    """Takes part where some node tells about its zones."""
+    """Registers the filter and the scorer if some node reports zones."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         reconstruct = arguments.get("reconstructAvailable", "true")

@@ -1,10 +1,10 @@
-"""What is left in the zones of nodes in the middle of a cycle, and what each task has of them.
+"""ZoneLedger: free amounts of NUMA zones during a cycle, and the zones of each task.
 
-Follows every operation of a statement and its undoing. A task that is evicted gives back what it had, and gets exactly
-that again when the eviction is undone, however often it was placed elsewhere meanwhile.
+Follows every operation of a statement and its rollback. An evicted task gives its zones back, and gets exactly these
+again when the eviction is rolled back, however often it was placed elsewhere meanwhile.
 
-What pods that are going still hold is free for those who wait for it, but not at once: bound too early, a pod would be
-refused by its kubelet. KAI makes no such difference.
+What terminating pods hold is free for pipelined tasks only: bound too early, a pod would be refused by its kubelet. KAI
+makes no such difference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTHING: Given = ()
 
 
 class NodeZones:
-    """The zones of one node, as they are now. Made when somebody first asks for them."""
+    """The zones of one node during the cycle. Built on first use."""
 
     __slots__ = ("devices", "free", "now", "resources", "version", "zones")
 

@@ -1,4 +1,4 @@
-"""Which pods can be placed at all, and on which nodes: by what nodes are, and by who is on them already."""
+"""Plugin predicates: which pods can be placed at all, and on which nodes, by Kubernetes' rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 
 
 class Predicates:
-    """Registers the checks, in the order in which their objections are reported."""
+    """Registers the filters, in the order in which their objections are reported."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         del arguments

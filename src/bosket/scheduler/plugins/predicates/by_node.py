@@ -1,6 +1,6 @@
-"""Which nodes may take a pod, by what nodes are: conditions, taints, labels, and the volumes that they reach.
+"""ByNode: filters by static properties of nodes: conditions, taints, labels, and the volumes that they reach.
 
-Verdicts rest on a class and on nodes' fixed properties alone, and are remembered between cycles.
+Verdicts depend only on the class and on static properties, so they are remembered between cycles.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Objection = Callable[[Node], str | None]  #: what speaks against one node
 
 
 class ByNode(NodeFilter):
-    """All checks of one class against one node at a time; the first objection counts."""
+    """All checks of one class against one node; the first objection counts."""
 
     static = True
 
@@ -65,7 +65,7 @@ class ByNode(NodeFilter):
         labels = self._labels_of(pod_class)
         if labels is None:
             found = [refusal or _first(checks, node) for node, refusal in zip(nodes, refusals, strict=True)]
-        else:  # nodes that look alike are asked once: most clusters have a few kinds of them
+        else:  # equal nodes are checked once: most clusters have a few kinds of nodes
             looks = list(zip(self._kinds(), *map(self._values, labels), strict=True))
             some = {look: row for row, look in enumerate(looks)}
             verdicts = {look: refusals[row] or _first(checks, nodes[row]) for look, row in some.items()}
@@ -150,7 +150,7 @@ def _volumes(needs: VolumeNeeds) -> Objection:
 
 
 def _in_zones(needs: VolumeNeeds, node: Node) -> bool:
-    """A node without any such label is in a cluster that doesn't care for zones."""
+    """Zone labels of volumes; a node without any zone label satisfies them, because its cluster doesn't use zones."""
     labels = node.metadata.labels
     if not any(label in labels for label in ZONE_LABELS):
         return True

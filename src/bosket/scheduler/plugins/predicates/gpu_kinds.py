@@ -1,4 +1,4 @@
-"""Which nodes have GPUs of the kind that a pod asks for: whole, shared, or partitioned."""
+"""GpuKinds: which nodes have GPUs of the requested kind: whole, shared, or partitioned."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class GpuKinds(NodeFilter):
 
 
 class RoomForReservation(NodeFilter):
-    """A shared GPU that is opened takes a second place among the node's pods, for the pod that reserves it.
+    """A shared GPU that is opened takes another pod slot of the node, for its reservation pod.
 
-    As in KAI, so does one that is there already, unless it goes by a number: KAI tells new groups by their names.
+    As in KAI an existing group counts, too, unless its name is a number: KAI recognizes new groups by their names.
     """
 
     only_takes = True  # of a node where it objects, the next pod takes the last place

@@ -1,4 +1,4 @@
-"""Whether a request is larger than anything that one node has."""
+"""NodeSizes: whether a request is larger than every node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STORAGE = frozenset({"ephemeral-storage", "storage"})
 
 
 class NodeSizes:
-    """The most of each resource that one node of the pool has."""
+    """By resource, the most that one node of the pool has."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         allocatable = snapshot.nodes.allocatable

@@ -1,4 +1,4 @@
-"""Required affinity and anti-affinity between pods, the anti-affinity of pods that are already there included."""
+"""PodAffinity: required affinity and anti-affinity between pods, including the anti-affinity of pods that are there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 
 
 class PodAffinity(NodeFilter):
-    """Objects to domains that lack pods which must be there, or have pods which must not."""
+    """Objects to domains that lack required pods, or that have forbidden ones."""
 
     def __init__(self, session: Session, ledger: MatchLedger) -> None:
         self._session, self._ledger = session, ledger
@@ -74,7 +74,8 @@ class _Neighbours:
             wanted = affinity_terms.affinity_selector
             if wanted is not None:
                 self._near = [counted(wanted, term.topology_key) for term in affinity_terms.affinity]
-                # The first of a series may go anywhere: there is nobody yet, and it is one of those that it asks for.
+                # The first pod of a series may go anywhere: no matching pod exists yet, and it matches its own
+                # affinity.
                 self._all = ledger.match_count(wanted) if wanted in pod_class.match_keys.lasting else None
         self._repelling = [
             counted(term, term.topology_key)
@@ -120,7 +121,7 @@ class _Neighbours:
         return Exceptions(np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else NO_ROWS)
 
     def _is_first(self) -> bool:
-        """Whether no pod that the affinity asks for is in any domain, and this one would be."""
+        """Whether no matching pod exists in any domain, and this pod would match."""
         if self._all is None:
             return False
         return not self._all.total or not any(each.is_anywhere() for each in self._near)

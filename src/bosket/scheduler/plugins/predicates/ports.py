@@ -1,4 +1,4 @@
-"""A port of a node can be taken by one pod only, per protocol and address."""
+"""HostPorts: a host port is taken by at most one pod per protocol and address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TAKEN = "node(s) didn't have free ports for the requested pod ports"
 
 
 class HostPorts(NodeFilter):
-    """Objects to nodes where one of the ports is taken."""
+    """Objects to nodes where one of the pod's ports is taken."""
 
     def __init__(self, session: Session, ledger: MatchLedger) -> None:
         self._ledger = ledger
@@ -36,7 +36,7 @@ class HostPorts(NodeFilter):
 
 
 def _rivals(port: HostPort) -> tuple[HostPort, ...]:
-    """Ports that can't be taken beside this one; all addresses clash with each of them."""
+    """Ports that conflict with this one; the wildcard address conflicts with every address."""
     if not port.address:
         return (port._replace(address=ANY_ADDRESS),)
     return port, port._replace(address="")

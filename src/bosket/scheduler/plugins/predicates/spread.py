@@ -1,6 +1,6 @@
-"""Topology spread constraints that must hold: no domain may get ahead of the emptiest one by more than the skew.
+"""TopologySpread: required topology spread constraints: the skew between domains must stay within the maximum.
 
-KAI doesn't look at them. Which nodes and pods count, and what an empty selector means, is as in Kubernetes.
+KAI ignores them. Which nodes and pods count, and what an empty selector means, is as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TopologySpread(NodeFilter):
 
 
 class _Ground:
-    """Which nodes and domains count for a constraint: the same for all classes that differ in their selector alone."""
+    """The nodes and domains that count for a constraint: shared by all classes that differ in their selector only."""
 
     def __init__(self, domains: Domains, eligible: Mask) -> None:
         self.domains, self.eligible = domains, eligible

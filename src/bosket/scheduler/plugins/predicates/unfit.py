@@ -1,6 +1,6 @@
-"""What makes it useless to look for a node: missing claims and ConfigMaps, requests that are larger than any node.
+"""PodFitness: pods that fit no node: missing claims and ConfigMaps, requests larger than every node.
 
-All objections are reported at once, each under the name that KAI's users know it by.
+All objections are reported at once, each under the name that KAI's users know.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_size import NodeSizes
 
+#: The objections to one pod begin so; a line for each check follows.
+UNMET = "Scheduling conditions were not met"
 CLAIM_IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 
 
 class PodFitness:
-    """A task check. Classes that nothing can ever be said against are looked at once."""
+    """A task check. Classes without possible objections are checked once."""
 
     def __init__(self, session: Session, ledger: MatchLedger | None) -> None:
         """`ledger`: None where no pod has a match key."""
@@ -34,7 +36,7 @@ class PodFitness:
             return None
         exclusive = [match_key for match_key in pod_class.match_keys.lasting if isinstance(match_key, ObjectKey)]
         too_large = self._sizes.objection(task)
-        if not (exclusive or too_large or pod_class.refers):  # whoever has claims refers
+        if not (exclusive or too_large or pod_class.refers):  # a pod with claims refers to other objects
             self._fine.add(pod_class.index)
             return None
         objections = {
@@ -44,7 +46,7 @@ class PodFitness:
             "ConfigMap": self._missing(task, pod_class),
         }
         lines = "".join(f"{name}: {text}.\n" for name, text in objections.items() if text)
-        return f"Scheduling conditions were not met for pod {task.key}:\n{lines}" if lines else None
+        return f"{UNMET} for pod {task.key}:\n{lines}" if lines else None
 
     def _in_use(self, claims: list[ObjectKey]) -> str:
         ledger = self._ledger

@@ -1,4 +1,4 @@
-"""Volumes that pods take from each other: each free volume goes to one claim, and nodes attach only so many."""
+"""Volumes that pods take from each other: each free volume goes to one claim, and nodes attach a limited number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOO_MANY = "node(s) exceed max volume count"
 
 
 class FreeVolumes(NodeFilter):
-    """Objects to nodes where what a pod's open claims need is given to others already."""
+    """Objects to nodes where the volumes for a pod's open claims are taken."""
 
     def __init__(self, session: Session, ledger: VolumeLedger) -> None:
         self._session, self._ledger = session, ledger
@@ -47,7 +47,7 @@ class FreeVolumes(NodeFilter):
 
 
 class AttachLimits(NodeFilter):
-    """Objects to nodes that would have more volumes of a driver than it attaches there."""
+    """Objects to nodes that would exceed a driver's limit of attached volumes."""
 
     def __init__(self, session: Session, ledger: VolumeLedger) -> None:
         self._session, self._ledger = session, ledger

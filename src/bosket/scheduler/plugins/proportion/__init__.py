@@ -1,8 +1,8 @@
-"""Queues: how much a job may take, what each queue may count on, and whose turn it is.
+"""Plugin proportion: capacity checks, fair shares and the order of queues.
 
-Arguments: `kValue`, how strongly use in the past lowers the share of today (default 1; at least 0), and
-`relcaimerSaturationMultiplier` (as KAI spells it), how much further below its share than the other side a reclaimer
-must stay (default 1; at least 1).
+Arguments: `kValue`, how strongly past usage lowers today's share (default 1; at least 0), and
+`relcaimerSaturationMultiplier` (KAI's spelling), how much further below its share than the other side a reclaimer must
+stay (default 1; at least 1).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bosket.scheduler.plugins.proportion.share import fair_shares
 
 
 class Proportion:
-    """Capacity checks, fair shares and queue order."""
+    """The plugin."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         self._k = max(0.0, _number(arguments, "kValue"))

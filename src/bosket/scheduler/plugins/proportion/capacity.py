@@ -1,4 +1,4 @@
-"""How much a job may take: limits bind every job, quotas bind non-preemptible ones, at every level up to the root."""
+"""Capacity checks: limits bind every job, quotas bind non-preemptible ones, at every level up to the root."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bosket.scheduler.model.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT
 from bosket.scheduler.model.resource import QUEUE_RESOURCE_NAMES, QueueAmounts
 
 UNBOUNDED = (UNLIMITED, UNLIMITED, UNLIMITED)
-#: From the accounts' units to those of messages: GPUs, cores, gigabytes.
+#: Units of messages (GPUs, cores, gigabytes) in units of the accounts.
 SHOWN = (1.0, 1 / 1000, 1 / 1e9)
 
 
 class Capacity:
-    """Checks what a job's next tasks ask for against its queue and all above it."""
+    """Checks the request of a job's next tasks against its queue and all ancestors."""
 
     def __init__(self, session: Session) -> None:
         self._ledger = session.queues
@@ -26,7 +26,7 @@ class Capacity:
         self._limited: dict[QueueRow, tuple[QueueRow, ...]] = {}  # by leaf: the queues up to the root that have a limit
 
     def check(self, job: JobState, requested: QueueAmounts) -> OverCapacity | None:
-        """The first queue on the way up that has no room, and of what."""
+        """The reason of the first queue on the way up without room; None if all have room."""
         leaf, over = job.queue_row, None
         limited = self._limited.get(leaf)
         if limited is None:

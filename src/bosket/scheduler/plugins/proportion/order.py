@@ -20,7 +20,7 @@ from bosket.scheduler.model.queue import UNLIMITED, QueueRow
 from bosket.scheduler.model.resource import NOTHING, QUEUE_RESOURCES, QueueAmounts, minus
 from bosket.scheduler.plugins.proportion.share import allocatable_shares, as_shares, cluster_total
 
-#: What a resource weighs of which the queue may have nothing.
+#: The share of a resource of which the queue may have nothing.
 NO_SHARE = 1000.0
 
 
@@ -34,7 +34,7 @@ _RULES: Final[tuple[RankRule, ...]] = get_args(RankRule)
 
 
 def deciding_rule(first: Rank, second: Rank) -> RankRule | None:
-    """By which rule the first of two queues goes before the second; None where they rank equal."""
+    """The rule by which the first of two queues goes before the second; None where they rank equal."""
     differing = (rule for rule, mine, theirs in zip(_RULES, first, second, strict=True) if mine != theirs)
     return next(differing, None)
 
@@ -82,7 +82,8 @@ class QueueRanks:
         quota = np.array([queue.quota for queue in queues]).reshape(-1, len(QUEUE_RESOURCES))
         may_have = np.array(self._allocatable).reshape(-1, len(QUEUE_RESOURCES))
         unlimited = may_have == UNLIMITED
-        # The same bound for the same shares: tuples see without a call that they are equal.
+        # Equal shares get the same Bound object: tuple comparison then finds equality by identity, without a Python
+        # call.
         bounds: dict[QueueAmounts, Bound] = {}
         for shares in as_shares(np.where(unlimited, math.inf, may_have)):
             bounds.setdefault(shares, Bound(shares))
@@ -97,11 +98,12 @@ class QueueRanks:
                 [bounds[shares] for shares in as_shares(np.where(unlimited, math.inf, may_have))],
             )
         )
-        # By queue: what it would hold after its next job, and its dominant share then: mostly what it holds next time.
+        # By queue: what it would hold after its next job, and its dominant share then. Often the job is placed, and
+        # this is what the queue holds next time.
         self._after: list[tuple[QueueAmounts, float]] = [(NOTHING, -1.0)] * len(queues)
 
     def rank(self, row: QueueRow, wanted: QueueAmounts, leaving: QueueAmounts) -> Rank:
-        # Asked for twice or more a turn: written out, resource by resource.
+        # Called twice or more per turn, so written out resource by resource.
         held = gpus, millicores, memory = self._ledger.allocated[row]
         after = gpus_after, millicores_after, memory_after = (
             gpus + wanted[0],
@@ -128,7 +130,7 @@ class QueueRanks:
         )
 
     def _violates(self, row: QueueRow, held: QueueAmounts) -> bool:
-        """Whether it holds something of which it may have nothing."""
+        """Whether the queue holds a resource of which it may have nothing."""
         return any(amount > 0 and not share for amount, share in zip(held, self._allocatable[row], strict=True))
 
 

@@ -1,8 +1,8 @@
-"""When a queue may take resources back from others.
+"""Reclaim rules: when a queue may take resources from other queues.
 
-A reclaimer must stay within its fair share. From a queue something may be taken while it holds more than it may have,
-or, for a reclaimer that stays within its quota, while it holds more than its own quota. Queues are compared where the
-paths to them part. Afterwards the reclaimer's side must not be further over its fair share than the side that lost.
+A reclaimer must stay within its fair share. A victim's queue must hold more than it may have, or, for a reclaimer that
+stays within its quota, more than its own quota. Queues are compared where their paths to the root part. Afterwards the
+reclaimer's side must not be further above its fair share than the victim's side.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Reclaim:
         self._consolidating = session.settings.allow_consolidating_reclaim
 
     def may_reclaim(self, reclaimer: JobState) -> bool:
-        """Within the fair share with all that is asked for; non-preemptible work also within quota."""
+        """Whether the job stays within the fair share; a non-preemptible job also within the quota."""
         row, request = reclaimer.queue_row, reclaimer.next_request()
         if not fits(plus(self._ledger.allocated[row], request), self._fair_share[row]):
             return False
@@ -46,7 +46,7 @@ class Reclaim:
     # A victim filter
 
     def takes_from(self, preemptor: JobState, queue_row: QueueRow) -> bool:
-        # Of most queues only one above them matters: the answer is the same for all below it.
+        # The answer depends on the ancestors that are compared, so it is the same for all queues below them.
         sides = self._tree.where_paths_part(preemptor.queue_row, queue_row)
         mine, theirs = (self._ledger.allocated[row] for row in sides)
         asked = (preemptor.next_request(), mine, theirs)
@@ -56,7 +56,7 @@ class Reclaim:
         return known[1]
 
     def _may_take(self, mine: int, theirs: int, request: QueueAmounts) -> bool:
-        """The same for queues with the same parent."""
+        """The same for siblings."""
         held = self._ledger.allocated[theirs]
         if not fits(plus(self._ledger.allocated[mine], request), self._queues[mine].quota):
             return not fits(held, self._allocatable[theirs])

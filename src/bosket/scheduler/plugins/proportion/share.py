@@ -1,4 +1,4 @@
-"""What the cluster has to divide, what queues want of it, and the fair shares that follow."""
+"""Fair shares of a snapshot: what the cluster has to divide, what queues request, and the division."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 from bosket.scheduler.model.queue import UNLIMITED, QueueTree
 from bosket.scheduler.model.resource import GPU, NOTHING, QUEUE_RESOURCES, QueueAmounts, mig_gpus, plus
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
+from bosket.scheduler.plugins.proportion.division import QueueDemand, divide_tree
 
 RESOURCES = range(len(QUEUE_RESOURCES))
-#: Weights beyond this count as this, so that a sum of them is still a number.
+#: Larger weights count as this, so that their sum doesn't overflow.
 HEAVIEST = 1e100
 INDEXES = list(QUEUE_RESOURCES)
 
 
 def cluster_total(snapshot: Snapshot) -> QueueAmounts:
-    """What nodes that take pods have, less what pods of other schedulers hold there."""
+    """The amounts of nodes that take pods, without what pods of other schedulers hold there."""
     nodes = snapshot.nodes
     ours = nodes.allocatable[INDEXES] - nodes.foreign[INDEXES]
     for resource, name in enumerate(snapshot.resource_names):
         if (gpus_each := mig_gpus(name)) > 0:
             ours[INDEXES.index(GPU)] += gpus_each * (nodes.allocatable[resource] - nodes.foreign[resource])
-    if snapshot.worker_labels is not None:  # GPUs where no pod with GPUs may go are nobody's
+    if snapshot.worker_labels is not None:  # GPUs of nodes that take no GPU pods can't be used
         ours[INDEXES.index(GPU)] *= [snapshot.worker_labels.gpu in node.metadata.labels for node in nodes.nodes]
     gpus, millicores, memory = ours[:, snapshot.taking_nodes()].sum(axis=1).tolist()
     return gpus, millicores, memory
@@ -41,7 +41,7 @@ def fair_shares(snapshot: Snapshot, k: float) -> list[QueueAmounts]:
 def divide_among(
     tree: QueueTree, total: QueueAmounts, requested: Sequence[QueueAmounts], usage: Sequence[QueueAmounts], k: float
 ) -> list[QueueAmounts]:
-    """Fair shares of all queues, given what each wants with all below it, and what part of the cluster it used."""
+    """Fair shares of all queues, given their requests (descendants included) and their past usage."""
     if not tree.queues:
         return []
     quota, limit, weight = (
@@ -52,7 +52,7 @@ def divide_among(
     rank = _rank(tree)
     shares = np.zeros((len(tree.queues), len(RESOURCES)))
     for resource in RESOURCES:
-        claims = Claims(
+        demand = QueueDemand(
             quota=quota[:, resource],
             limit=limit[:, resource],
             weight=np.minimum(weight[:, resource], HEAVIEST),
@@ -61,12 +61,12 @@ def divide_among(
             priority=priority,
             rank=rank,
         )
-        shares[:, resource] = divide_tree(total[resource], claims, tree.roots, tree.children, k)
+        shares[:, resource] = divide_tree(total[resource], demand, tree.roots, tree.children, k)
     return as_shares(shares)
 
 
 def allocatable_shares(tree: QueueTree, fair_share: Sequence[QueueAmounts]) -> list[QueueAmounts]:
-    """What each queue may have without being in anybody's way; -1 for as much as there is."""
+    """What each queue may hold before it can be reclaimed from; -1 for no bound."""
     if not tree.queues:
         return []
     quota, limit = (np.array([getattr(queue, part) for queue in tree.queues]) for part in ("quota", "limit"))
@@ -81,9 +81,10 @@ def as_shares(amounts: NDArray[np.float64]) -> list[QueueAmounts]:
 
 
 def _requested(snapshot: Snapshot) -> list[QueueAmounts]:
-    """What jobs hold and wait for, in their queue and all above it."""
+    """By queue: what jobs hold and request, in the queue and its descendants."""
     tree = snapshot.queues
     requested = [NOTHING] * len(tree.queues)
+    # Sorted, because float sums depend on the order, and fair shares are compared for equality.
     for name, use in sorted(snapshot.use.items()):
         row = tree.rows.get(name)
         for step in tree.paths[row] if row is not None else ():

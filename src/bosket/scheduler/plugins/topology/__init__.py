@@ -1,8 +1,8 @@
-"""Keeps the pods of a gang, or of a part of it, close together: in one domain of a topology, or as near as possible.
+"""Plugin topology: keeps the pods of a gang or sub-group in one domain of a topology, or as near as possible.
 
 For each group with a constraint, domains that could hold all its pods are tried one after the other: the narrowest
-level first, of each level the fullest domain first. KAI's estimates are followed there; where that finds no place, a
-plan for the job as a whole may find one (`plan`).
+level first, of each level the fullest domain first. KAI's estimates are followed there; where they find no place, a
+plan for the whole job may find one (`plan`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bosket.scheduler.plugins.topology.plan import Plans
 
 
 class Topology:
-    """Registers the choice of domains."""
+    """The plugin."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         del arguments

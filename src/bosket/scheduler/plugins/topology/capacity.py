@@ -1,8 +1,7 @@
-"""What domains of a topology have free, and how many pods of a kind they could take: sums over nodes, level by level.
+"""TreeCapacity: free amounts of topology domains, and how many pods fit there: sums over nodes, level by level.
 
-Nothing is simulated here: a domain that can't hold a gang by these sums is ruled out, the others are tried in earnest.
-Sums are kept while a cycle goes on; of what placements and evictions change, only the domains they touch are added up
-again.
+Nothing is simulated: a domain that can't hold a gang by these sums is ruled out, the others are tried. Sums are kept
+during a cycle; a placement or eviction changes only the sums of its domains.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, all_resources
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, ResourceIndex, Vector, resources_in
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 
-#: How full a domain counts that has nothing of what is asked for.
+#: The fullness of a domain without any of the requested resources.
 NOTHING_THERE = 1000.0
-#: From this many changed nodes on, adding up everything is cheaper.
+#: From this many changed nodes on, summing everything again is cheaper.
 FEW_ROWS = 64
 EVERYWHERE = slice(None)
 
@@ -32,10 +31,10 @@ _pod_class = attrgetter("pod_class")
 
 
 class Demand:
-    """What tasks ask for, of which all are to go into one domain."""
+    """What tasks request that must all be in one domain."""
 
     def __init__(self, tasks: Sequence[Task], width: int) -> None:
-        """`width`: how many resources there are."""
+        """`width`: the number of resources."""
         self.count = len(tasks)
         self.classes = Counter(map(_pod_class, tasks))
         self.total: Vector = np.zeros(width)
@@ -46,22 +45,20 @@ class Demand:
             self.total[: len(request)] += request * count
             self.most[: len(request)] = np.maximum(self.most[: len(request)], request)
             users[: len(request)] += (request > 0) * count
-        #: the resources that they ask for, but for their number
-        self.resources = [
-            resource for resource in all_resources(self.total) if self.total[resource] > 0 and resource != PODS
-        ]
+        #: the indexes of the requested resources
+        self.resources = [each for each in resources_in(self.total) if each != PODS]
         users[[CPU, MEMORY]] = self.count
-        #: whether they are alike enough to be counted in pods; otherwise amounts are added up
+        #: whether they can be counted in pods; otherwise amounts are summed
         self.is_uniform = bool(((users == 0) | (users == self.count)).all())
 
     @property
     def is_alike(self) -> bool:
-        """Whether all ask for the same: what is counted by the largest of them is right then."""
-        # Vectors are as long as there were resources when the class was first seen: zeros at their ends mean nothing.
+        """Whether all request the same, so that counting in pods of the largest size is exact."""
+        # A vector is as long as the axis was when the class was first seen; trailing zeros don't matter.
         return len({np.trim_zeros(pod_class.demand_by(None), "b").tobytes() for pod_class in self.classes}) == 1
 
     def pods_on(self, ledger: NodeLedger, rows: Rows) -> NDArray[np.float64]:
-        """(row,): how many of the largest of them each node could take."""
+        """(row,): how many of the largest pods fit on each node."""
         if not self.resources:
             return np.full(len(ledger.idle[PODS, rows]), float(self.count))
         asked = np.flatnonzero(self.most > 0)
@@ -74,7 +71,7 @@ class Demand:
 
 
 class TreeCapacity:
-    """The domains of one topology, by what the ledger says at the moment."""
+    """The domains of one topology, by the present ledger."""
 
     def __init__(self, ledger: NodeLedger, tree: TopologyTree) -> None:
         self._ledger, self.tree = ledger, tree
@@ -82,13 +79,13 @@ class TreeCapacity:
         self._pods: dict[tuple[bytes, int], KeptSums] = {}  # by what the largest pod asks for
 
     def fits(self, demand: Demand, level: int) -> Mask:
-        """(domain,): whether all tasks could go there, as far as sums tell."""
+        """(domain,): whether all tasks could be there, by these sums."""
         if demand.is_uniform:
             return np.asarray(self.pods(demand, level) >= demand.count)
         return np.asarray(self.fullness(demand, level) <= 1)
 
     def pods(self, demand: Demand, level: int) -> Sums:
-        """(domain,): how many of the tasks it could take."""
+        """(domain,): how many of the tasks fit."""
         key = (demand.most.tobytes(), 0 if demand.resources else demand.count)
         kept = self._pods.get(key)
         if kept is None:
@@ -97,7 +94,7 @@ class TreeCapacity:
         return kept.at(level)
 
     def fullness(self, demand: Demand, level: int) -> Sums:
-        """(domain,): the part of what is free that the tasks would take, of the resource that is scarcest there."""
+        """(domain,): the part of the free amount that the tasks would take, of the scarcest resource there."""
         result = np.zeros(len(self.tree.levels[level].names))
         for resource in demand.resources:
             free = self.free(resource, level)
@@ -116,7 +113,7 @@ class TreeCapacity:
 
 
 class KeptSums:
-    """An amount of every node, and its sums by domain."""
+    """An amount of every node, with its sums by domain."""
 
     def __init__(self, ledger: NodeLedger, tree: TopologyTree, amounts: Callable[[Rows], NDArray[np.float64]]) -> None:
         self._ledger, self._tree, self._amounts = ledger, tree, amounts
@@ -125,7 +122,7 @@ class KeptSums:
         self._sums: list[Sums] = []  # by level, from the root on
 
     def at(self, level: int) -> Sums:
-        """The sums of a level; not to be written to."""
+        """The sums of a level; read-only."""
         log = self._ledger.log
         if self._seen != len(log):
             changed = set(log[self._seen :]) if self._seen >= 0 else None

@@ -1,8 +1,8 @@
-"""The choice of domains for one group of tasks, in the order in which they are to be tried.
+"""Choice: the domains for one group of tasks, in the order in which they are tried.
 
-Called for every group with a constraint whenever its tasks are to be placed. As in KAI, only the narrowest domain that
-all nodes on offer are in is looked at, and what is inside it; for jobs that are judged by what really fits, no narrower
-one than the level that is asked for.
+Called for every group with a constraint whenever its tasks are placed. As in KAI, only the narrowest domain that
+contains all offered nodes is considered, with its sub-domains; for jobs whose estimates are ignored, no domain narrower
+than the required level.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
 from bosket.scheduler.plugins.topology.constraint import Levels
 from bosket.scheduler.plugins.topology.shortage import Shortage
 
-#: Domains of the preferred level get scores from 1 to this, the emptiest the most.
+#: Scores of domains of the preferred level run from 1 to this; the emptiest gets the most.
 BEST_SCORE = 10
 
 
 class Choice:
-    """The search for domains, for one group."""
+    """The search for domains of one group."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Choice:
         capacity: TreeCapacity,
         levels: Levels,
     ) -> None:
-        """`levels`: the narrowest and the widest that will do."""
+        """`levels`: the narrowest and the widest allowed."""
         assert group.topology is not None
         self._session, self._job, self._group = session, job, group
         self._tree, self._capacity = capacity.tree, capacity
@@ -48,7 +48,7 @@ class Choice:
         self._narrowest, self._widest = levels
 
     def find(self, tasks: Sequence[Task], on: Mask) -> NodeSubsets | TopologyUnsatisfied:
-        """Domains for the tasks, of these nodes."""
+        """The domains for the tasks, among these nodes."""
         tree, capacity = self._tree, self._capacity
         demand = Demand(tasks, len(self._session.snapshot.resource_names))
         if not tree.inside.any():
@@ -78,10 +78,10 @@ class Choice:
         return (on & self._tree.levels[level].nodes_of(domain) for level, domain in domains)
 
     def _start(self, rows: NDArray[np.intp]) -> tuple[int, int]:
-        """The narrowest domain that all these nodes are in, no narrower than the preferred level.
+        """The narrowest domain that contains all these nodes, no narrower than the preferred level.
 
-        Where none is preferred KAI goes on below the required level, too, and then finds no domain of that level,
-        though all nodes are in one. That is followed in the first cycle that a job is tried in.
+        Without a preferred level KAI goes on below the required level, too, and then finds no domain of that level
+        although all nodes are in one. That is followed in the first cycle in which a job is tried.
         """
         is_capped = self._constraint.preferred or self._session.outcome.ignores_estimates(self._job)
         return self._tree.common_domain(rows, self._narrowest if is_capped else len(self._tree.levels) - 1)
@@ -100,17 +100,17 @@ class Choice:
         return ranks
 
     def _scores(self, inside: Sequence[Mask], ranks: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
-        """(node,): by the order of the preferred level's domains; others aren't looked at."""
+        """(node,): by the order of the domains of the preferred level."""
         level = self._tree.levels[self._narrowest]
         domains = sorted(np.flatnonzero(inside[self._narrowest]).tolist(), key=ranks[self._narrowest].__getitem__)
-        # The last place is for nodes outside, whose number is -1.
+        # The last index is for nodes outside every domain, whose number is -1.
         by_domain = np.full(len(level.names) + 1, -np.inf)
         for rank, domain in enumerate(domains, start=1):
             by_domain[domain] = np.floor(rank / len(domains) * BEST_SCORE) * TOPOLOGY
         return by_domain[level.of_row]
 
     def _shortage(self, demand: Demand, start: tuple[int, int], allowed: Mask) -> DomainsShort | None:
-        """What the domains of the required level lack; None when there are none to lack anything."""
+        """What the domains of the required level lack; None if there are no domains."""
         if not allowed.any():
             return None
         candidates = np.flatnonzero(allowed)
@@ -134,10 +134,9 @@ class Choice:
 def domains_beside_others(
     job: JobState, group: PodSet | SubGroupSet, tree: TopologyTree, widest: int, tasks: Sequence[Task]
 ) -> list[Mask]:
-    """By level: (domain,), whether a group may go there, given where others of it are.
+    """By level: (domain,), whether a group may be there, given where its running tasks are.
 
-    `widest`: the level that is required; `tasks`: those to be placed. As in KAI, only the pod sets of which tasks are
-    to be placed count.
+    `widest`: the required level; `tasks`: those to be placed. As in KAI, only the pod sets of these tasks count.
     """
     levels = tree.levels
     everywhere = [np.ones(len(level.names), dtype=bool) for level in levels]

@@ -1,7 +1,7 @@
-"""Which domains of a topology could hold pods of several classes, by conditions that every domain that can fulfils.
+"""ClassCapacity: which domains could hold pods of several classes, by necessary conditions.
 
-They are sums over nodes, kept while a cycle goes on. A yes promises nothing, a no is final: no pod is counted for more
-than it asks for, unlike in `Demand.pods_on`, which follows KAI and counts each as the largest.
+Sums over nodes, kept during a cycle. A yes promises nothing, a no is final: no pod is counted for more than its
+request, unlike in `Demand.pods_on`, which follows KAI and counts each pod as the largest.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.plugins.topology.capacity import KeptSums, Sums
 
-#: Sums of parts of GPUs are whole numbers but for this.
+#: Tolerance of float sums of GPU parts.
 ROUNDING = 1e-9
 
 ByNode = NDArray[np.float64]  #: (row,)
 
 
 class ClassCapacity:
-    """The domains of one topology, by what the ledger says at the moment."""
+    """The domains of one topology, by the present ledger."""
 
     def __init__(self, session: Session, tree: TopologyTree) -> None:
         self._session, self._ledger, self._tree = session, session.nodes, tree
@@ -34,7 +34,7 @@ class ClassCapacity:
         self._free: dict[ResourceIndex, KeptSums] = {}
 
     def may_hold(self, classes: Mapping[PodClass, int], level: int) -> Mask:
-        """(domain,): whether so many pods of these classes could go there together, as far as sums tell."""
+        """(domain,): whether so many pods of these classes could be there together, by these sums."""
         holds = np.ones(len(self._tree.levels[level].names), dtype=bool)
         for resource, amount in self._totals(classes).items():
             holds &= self._free_in(resource, level) >= amount - ROUNDING
@@ -57,7 +57,7 @@ class ClassCapacity:
         return kept.at(level)
 
     def _amounts(self, resource: ResourceIndex, rows: Rows) -> ByNode:
-        """What nodes have of a resource, idle or being released; a node that holds more than it has, has nothing."""
+        """(node,): idle plus releasing amounts of a resource; 0 where a node is overdrawn."""
         ledger = self._ledger
         free = ledger.idle[resource, rows] + ledger.releasing[resource, rows]
         if resource == GPU and ledger.shared:
@@ -65,7 +65,7 @@ class ClassCapacity:
         return np.asarray(np.maximum(free, 0.0))
 
     def _slots_on(self, pod_class: PodClass, rows: Rows) -> ByNode:
-        """How many pods of a class each node could take by what it has of what they ask for, their number apart."""
+        """(node,): how many pods of a class fit by amounts, without the limit on the number of pods."""
         allowed = self._session.views.of(pod_class).allowed[rows]
         slots = np.full(len(allowed), np.inf)
         for resource, amount in pod_class.needs:

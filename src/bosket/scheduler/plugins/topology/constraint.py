@@ -1,4 +1,4 @@
-"""What topology constraints of pod groups mean on the nodes that there are: which topology, which of its levels."""
+"""Constraints: which topology and which levels the constraints of pod groups mean."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Constraints:
         self._by_class: dict[str, ClassCapacity] = {}
 
     def resolve(self, job: JobState, group: PodSet | SubGroupSet) -> tuple[TreeCapacity, Levels] | TopologyUnusable:
-        """The topology of a group that has a constraint, and its levels; a reason where there are none such."""
+        """The topology of a group's constraint, and its levels; or the reason why there is none."""
         constraint = group.topology
         assert constraint is not None
         topologies = self._session.snapshot.topologies
@@ -40,9 +40,9 @@ class Constraints:
         return levels if isinstance(levels, TopologyUnusable) else (self._capacity(tree), levels)
 
     def may_have_room(self, constraint: TopologyConstraint, tasks: Sequence[Task], on: Mask) -> bool:
-        """Whether the domain that all these nodes are in could take the tasks, as far as sums tell.
+        """Whether the domain that contains all these nodes could hold the tasks, by sums.
 
-        KAI asks that before it looks at levels, and so has no code for a level that can't be followed where there is.
+        KAI asks this before it looks at levels, so it has no reason code for an unknown level where there is room.
         """
         tree = self._session.snapshot.topologies.get(constraint.topology)
         if tree is None:
@@ -60,16 +60,16 @@ class Constraints:
         return found
 
     def by_class(self, tree: TopologyTree) -> ClassCapacity:
-        """How many pods of which class its domains could take."""
+        """The class capacity of a topology."""
         found = self._by_class.get(tree.name)
         if found is None:
             found = self._by_class[tree.name] = ClassCapacity(self._session, tree)
         return found
 
     def has_one_domain(self, constraint: TopologyConstraint) -> bool:
-        """Whether all nodes are in one domain of the next narrower level than the one that is required.
+        """Whether all nodes are in one domain of the level below the required one.
 
-        KAI looks at nothing wider then, and finds none of the required level.
+        KAI considers nothing wider then, and finds no domain of the required level.
         """
         tree = self._session.snapshot.topologies.get(constraint.topology)
         number = tree.number_of(constraint.required) if tree is not None else None
@@ -79,7 +79,7 @@ class Constraints:
 
 
 def _where(job: JobState, group: PodSet | SubGroupSet) -> str:
-    """The object and the field that have the constraint."""
+    """Object and field of the constraint, for messages."""
     parent = "spec" if group is job.job.root else f"spec.subGroups[{group.name}]"
     return f"PodGroup {job.job.key}: {parent}.topologyConstraint"
 
@@ -99,6 +99,6 @@ def _levels(
         return unknown("required", constraint.required, tree.labels)
     preferred = tree.number_of(constraint.preferred) if constraint.preferred else required
     if preferred is None or preferred < required:
-        # A preferred level that is wider than the required one is never looked at, as if it weren't there.
+        # A preferred level that is wider than the required one has no effect.
         return unknown("preferred", constraint.preferred, tree.labels[max(required - 1, 0) :])
     return preferred, required

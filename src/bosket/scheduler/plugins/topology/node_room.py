@@ -1,7 +1,7 @@
-"""What nodes have free while a search tries where pods could go: amounts and shared GPUs, apart from the accounts.
+"""NodeRoom: free amounts and shared GPUs of nodes during a search on amounts, apart from the session's accounts.
 
-Nodes are looked at when the search comes to them. How a node stands is a value that isn't changed, so that putting back
-the former one undoes a step.
+Nodes are read when the search comes to them. The state of a node is an immutable value, so undoing a step means putting
+back the former one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bosket.scheduler.model.task import ClassIndex, PodClass
 
 
 class NodeState(NamedTuple):
-    """What a node has left, idle or being released."""
+    """What a node has left, idle or releasing."""
 
     amounts: tuple[float, ...]  #: by resource
-    rooms: tuple[int, ...]  #: mebibytes on each of its devices that are shared, the fullest first
+    rooms: tuple[int, ...]  #: MiB left on each of its shared devices, the fullest first
 
 
 class NodeRoom:
-    """The nodes of a session as they stand, with what a search puts on them."""
+    """The nodes of a session, with what a search puts on them."""
 
     def __init__(self, session: Session) -> None:
         self._nodes = session.nodes
@@ -37,7 +37,7 @@ class NodeRoom:
         if found is None:
             view = self._session.views.of(pod_class)
             found = view.allowed
-            if view.only_loses_room:  # otherwise pods that are placed together may let each other in
+            if view.only_loses_room:  # otherwise pods that are placed together may satisfy each other's affinity
                 view.catch_up()
                 found = view.scores > float("-inf")
             self._usable[pod_class.index] = found
@@ -57,7 +57,7 @@ class NodeRoom:
         self._states[row] = state
 
     def slots(self, pod_class: PodClass, row: NodeRow, most: int) -> int:
-        """How many pods of a class the node could take, `most` at most."""
+        """How many pods of a class fit on the node, at most `most`."""
         state = self.state(row)
         slots = min(most, int(state.amounts[PODS]))
         for resource, amount in pod_class.needs:
@@ -70,7 +70,7 @@ class NodeRoom:
         return count
 
     def with_pods(self, pod_class: PodClass, row: NodeRow, count: int) -> NodeState:
-        """How the node stands with so many more pods of a class, for which it has room."""
+        """The node's state with so many more pods of a class, which fit."""
         state = self.state(row)
         if pod_class.share is not None:
             for _ in range(count):

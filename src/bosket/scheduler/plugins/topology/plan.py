@@ -1,9 +1,9 @@
-"""Finds nodes for all tasks of a job at once, where its parts placed one after the other, as in KAI, find none.
+"""Plans: nodes for all tasks of a job at once, where placing it part by part, as KAI does, fails.
 
 KAI counts every pod of a group as its largest one, and never takes another domain for one sub-group so that the next
-one has room. What really fits is decided here: domains that can't hold their tasks are ruled out by sums, what is left
-is searched, large parts and large pods first, with going back. The search is about amounts alone; whoever asked for the
-plan places the tasks in earnest, and drops it where something else objects.
+one fits. Here domains that can't hold their tasks are ruled out by sums, and the rest is searched with backtracking,
+large parts and large pods first. The search is about amounts only; the caller places the tasks, and drops the plan
+where a filter objects.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from bosket.scheduler.plugins.topology.choice import domains_beside_others
 from bosket.scheduler.plugins.topology.constraint import Constraints
 from bosket.scheduler.plugins.topology.node_room import NodeRoom, NodeState
 
-#: Steps that one search may take, beside some for each of its tasks.
+#: Steps per search, in addition to some per task.
 MOST_STEPS, STEPS_PER_TASK = 2_000, 4
-#: Steps that all searches of a session may take.
+#: Steps for all searches of a session.
 MOST_STEPS_OF_ALL = 50_000
 #: So many nodes are looked at in one step.
 NODES_PER_STEP = 8
@@ -55,7 +55,7 @@ class Plans:
         return bool(constraints) and (_has_choice(job, job.next_tasks()) or job.has_active)
 
     def find(self, job: JobState, tasks: Sequence[Task], on: Mask) -> Mapping[Task, NodeRow] | None:
-        """By task, the row of a node, in the order in which they are to be placed; None where nothing was found."""
+        """By task, the row of its node, in the order of placement; None if nothing was found."""
         if not _has_choice(job, tasks):
             return None
         root = _Parts(self._session, self._constraints, job, tasks).tree()
@@ -77,7 +77,7 @@ def _has_choice(job: JobState, tasks: Sequence[Task]) -> bool:
 
 @dataclass(eq=False)
 class _Part:
-    """A part of the job that must be in one domain, or the job as a whole."""
+    """A part of the job that must be in one domain, or the whole job."""
 
     tree: TopologyTree | None = None  #: None: all nodes on offer will do
     domains: Sequence[tuple[int, int]] = ()  #: (level, domain), in the order in which they are to be tried
@@ -94,7 +94,7 @@ class _Part:
 
 
 class _Parts:
-    """Makes the parts of a job from its sub-groups."""
+    """Builds the parts of a job from its sub-groups."""
 
     def __init__(self, session: Session, constraints: Constraints, job: JobState, tasks: Sequence[Task]) -> None:
         self._session, self._constraints, self._job = session, constraints, job
@@ -103,7 +103,7 @@ class _Parts:
             self._tasks.setdefault(job.pod_set(task).name, []).append(task)
 
     def tree(self) -> _Part | None:
-        """The job as a whole; None where some part of it has no domain that could hold it."""
+        """The whole job as a part; None where some part has no domain that could hold it."""
         root = _Part()
         return root if self._add(root, self._job.job.root) else None
 
@@ -150,7 +150,7 @@ class _Place(NamedTuple):
 
 
 class _Fill(NamedTuple):
-    """Tasks of a part that are to go to nodes of a region, class by class."""
+    """An item of the agenda: tasks of a part that go to nodes of a region, class by class."""
 
     part: _Part
     region: Mask
@@ -161,7 +161,7 @@ class _Fill(NamedTuple):
 
 
 class _Choose(NamedTuple):
-    """A part that needs a domain inside a region."""
+    """An item of the agenda: a part that needs a domain inside a region."""
 
     part: _Part
     region: Mask
@@ -171,14 +171,15 @@ _Item = _Choose | _Fill
 
 
 class _Agenda(NamedTuple):
-    """What is still to be done, the next item first."""
+    """The items still to be done, the next one first."""
 
     item: _Item
     rest: _Agenda | None
 
 
 class _Search:
-    """Depth first over domains of parts and nodes of tasks, until everything has a place or the steps are used up."""
+    """A depth-first search over domains of parts and nodes of tasks, until everything is placed or the steps are used
+    up."""
 
     def __init__(self, room: NodeRoom, root: _Part, on: Mask, steps: int) -> None:
         self._room, self._root, self._on = room, root, on
@@ -214,7 +215,8 @@ class _Search:
         }
 
     def _ways(self, item: _Item) -> Iterator[tuple[_Item, ...]]:
-        """Each way to deal with an item is in effect until the next one is asked for; what is then to be done first."""
+        """Yields each way to deal with an item, in effect until the next one is requested, with the items to do
+        first."""
         return self._domains_for(item) if isinstance(item, _Choose) else self._nodes_for(item)
 
     def _domains_for(self, item: _Choose) -> Iterator[tuple[_Item, ...]]:
@@ -229,7 +231,8 @@ class _Search:
     def _nodes_for(self, fill: _Fill) -> Iterator[tuple[_Item, ...]]:
         room, (pod_class, *others), left = self._room, fill.classes, fill.left
         places = self._places(fill) if fill.places is None else fill.places
-        seen: set[tuple[NodeState, tuple[int, ...]]] = set()  # of nodes that are alike one stands for all
+        # one of several equal nodes stands for all: trying another would fail the same way
+        seen: set[tuple[NodeState, tuple[int, ...]]] = set()
         for number in range(fill.start, len(places)):
             row, slots, after = places[number]
             if slots + after < left:
@@ -289,7 +292,7 @@ def _pushed(items: tuple[_Item, ...], rest: _Agenda | None) -> _Agenda | None:
 
 
 def _pod_size(pod_class: PodClass) -> tuple[float, ...]:
-    """Pods with more GPUs are larger, whatever else they ask for. Equal ones stay in the order of tasks."""
+    """Sort key: pods with more GPUs are larger. Equal ones stay in the order of tasks."""
     gpus, millicores, memory = pod_class.charge
     return (gpus, pod_class.amounts[GPU], millicores, memory)
 

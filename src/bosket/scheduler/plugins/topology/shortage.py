@@ -1,4 +1,4 @@
-"""What domains lack that can't hold a group of tasks: numbers for the reasons that people are given."""
+"""Shortage: what domains lack that can't hold a group of tasks: amounts for reasons."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bosket.scheduler.plugins.topology.capacity import NOTHING_THERE, Demand, Tr
 
 #: What amounts of resources are called, and how much one of them is; others go by their name, in their own unit.
 SHOWN = {GPU: ("GPUs", 1.0), CPU: ("CPU cores", 1000.0), MEMORY: ("GiB of memory", float(2**30))}
-#: Sums of parts of GPUs are whole numbers but for this.
+#: Tolerance of float sums of GPU parts.
 ROUNDING = 1e-9
-#: So many domains are named, one by one.
+#: The number of domains that a message names.
 MOST_NAMED = 10
 
 
 class Shortage:
-    """Finds out what domains lack for a group of tasks."""
+    """Finds what domains lack for a group of tasks."""
 
     def __init__(self, session: Session, capacity: TreeCapacity, demand: Demand) -> None:
         self._session, self._capacity, self._demand = session, capacity, demand

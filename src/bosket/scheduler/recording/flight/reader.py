@@ -101,7 +101,8 @@ class FlightRecording:
         files = self.files()
         begins = [_first_time(path) for path in files]
         for number, path in enumerate(files):
-            if begins[number] > until or (number + 1 < len(files) and begins[number + 1] <= since):
+            ends = next((each for each in begins[number + 1 :] if each is not None), None)
+            if (begins[number] or 0.0) > until or (ends is not None and ends <= since):
                 continue
             for each in self._read(path, until):
                 if isinstance(each, Decided) or each.cycle.time >= since:
@@ -202,10 +203,10 @@ def _records(path: Path) -> Iterator[Record]:
         yield from records(file)
 
 
-def _first_time(path: Path) -> float:
-    """When the file begins; 0 if that can't be read."""
+def _first_time(path: Path) -> float | None:
+    """When the file begins; None if that can't be read."""
     try:
         first = next(_records(path), None)
     except (DamagedFrame, OSError):
-        return 0.0
-    return first.time if isinstance(first, Keyframe) else 0.0
+        return None
+    return first.time if isinstance(first, Keyframe) else None

@@ -1,8 +1,8 @@
 """FlightWriter: encodes what the scheduler hands over, and keeps the files within their bounds; in its own thread.
 
 The scheduler hands over references to frozen objects, which takes microseconds; encoding, compressing and writing them
-is done here. Each frame is one write, so that a process that is killed loses only what it had not handed over yet. A
-disk that fails or is full stops the recording for a while and never the scheduler.
+is done here, a few times a second. What was written once is there when the process is killed. A disk that fails or is
+full stops the recording for a while and never the scheduler.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from bosket.scheduler.recording.flight.frames import (
     BoundPod,
     Cycle,
     EvictedPod,
+    FrameWriter,
     Keyframe,
     Outcome,
     Own,
     PipelinedPod,
     Record,
     Settings,
-    frame,
 )
 from bosket.scheduler.recording.object_lists import LISTS
 from bosket.scheduler.recording.recorded import Recorded
@@ -47,14 +47,16 @@ from bosket.scheduler.recording.recorded import Recorded
 _log = logging.getLogger(__name__)
 
 _NAMES: Final[Mapping[type[KubeObject], str]] = {each.kind: name for name, each in LISTS.items()}
-#: A recording has about so many files: the oldest is deleted where it becomes too large.
-_FILES: Final = 16
+#: A recording has at least so many files: the oldest is deleted where it becomes too large.
+_FILES: Final = 32
 #: A bound below this leaves no room for two keyframes.
 LEAST_BYTES: Final = 1 << 20
 #: Records that wait to be written; with more, the disk is too slow, and the recording begins anew with a keyframe.
 MOST_WAITING: Final = 5_000
 #: After a disk failed, the recording goes on no earlier.
 PAUSE_SECONDS: Final = 30.0
+#: What comes within so long is written at once: a kill loses no more than that, and small cycles cost little.
+GATHER_SECONDS: Final = 0.25
 #: So often the operating system is asked to bring what was written to the disk.
 SYNC_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 10.0
@@ -85,15 +87,21 @@ class Decided(NamedTuple):
     error: str
 
 
+#: What is handed over: a keyframe, a cycle with its changes, or an outcome.
+Item = Recorded | tuple[Cycle, Sequence[Change]] | Decided
+
+
 class FlightWriter:
     """Writes one process's recording into a folder."""
 
     def __init__(self, folder: Path, bounds: Bounds, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.folder, self._bounds, self._monotonic = folder, bounds, monotonic
         self._run, self._files = secrets.token_hex(4), 0
-        self._queue: queue.SimpleQueue[Recorded | tuple[Cycle, Sequence[Change]] | Decided | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item | threading.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._hurry = threading.Event()  # somebody waits for what was handed over to be written
         self._file: BinaryIO | None = None
+        self._frames = FrameWriter()
         self._size = self._size_at_first = 0  # of the file, and of its keyframe
         self._digest = ObjectsDigest()
         self._not_before = 0.0  # after a failure
@@ -101,12 +109,14 @@ class FlightWriter:
         #: whether the next cycle must begin with everything; read and written by both threads
         self.needs_keyframe = True
         self.written_bytes = self.written_cycles = self.failures = 0  #: so far
+        self.cpu_seconds = 0.0  #: of the thread so far
 
     # Called by the scheduler
 
-    def put(self, item: Recorded | tuple[Cycle, Sequence[Change]] | Decided) -> None:
-        """Hands a keyframe, a cycle with its changes, or an outcome over."""
+    def put(self, item: Item) -> None:
+        """Hands something over to be written."""
         if self._thread is None or not self._thread.is_alive():
+            self._hurry.clear()
             self._thread = threading.Thread(target=self._work, name="flight-recorder", daemon=True)
             self._thread.start()
         if self._queue.qsize() > MOST_WAITING:
@@ -114,10 +124,19 @@ class FlightWriter:
             return
         self._queue.put(item)
 
+    def flush(self) -> None:
+        """Waits until everything that was handed over is written."""
+        if self._thread is not None and self._thread.is_alive():
+            done = threading.Event()
+            self._queue.put(done)
+            self._hurry.set()
+            done.wait(_CLOSE_SECONDS)
+
     def close(self) -> None:
         """Writes what was handed over, and ends."""
         if self._thread is not None and self._thread.is_alive():
             self._queue.put(None)
+            self._hurry.set()
             self._thread.join(_CLOSE_SECONDS)
         self.needs_keyframe = True
 
@@ -126,32 +145,47 @@ class FlightWriter:
     def _work(self) -> None:
         while True:
             try:
-                item = self._queue.get(timeout=SYNC_SECONDS)
+                items = [self._queue.get(timeout=SYNC_SECONDS)]
             except queue.Empty:
                 self._sync(at_once=True)
                 continue
-            if item is None:
-                break
-            try:
-                self._write_item(item)
-            except OSError as error:
-                self._give_up(error)
+            self._hurry.wait(GATHER_SECONDS)
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    items.append(self._queue.get_nowait())
+            self._write_items([each for each in items if not isinstance(each, threading.Event | None)])
+            self.cpu_seconds = time.thread_time()
+            for each in items:
+                if isinstance(each, threading.Event):
+                    self._hurry.clear()
+                    each.set()
             self._sync(at_once=False)
+            if None in items:
+                break
         self._end_file()
 
-    def _write_item(self, item: Recorded | tuple[Cycle, Sequence[Change]] | Decided) -> None:
-        if isinstance(item, Recorded):
-            self._begin_file(item)
-        elif self._file is None:
-            pass  # after a failure, until the next keyframe
-        elif isinstance(item, Decided):
-            self._write(_outcome(item))
-        else:
-            cycle, changes = item
-            self._write(self._with_changes(cycle, changes))
-            self.written_cycles += 1
-            if self._size - self._size_at_first > max(self._size_at_first, self._bounds.most_bytes // _FILES):
-                self.needs_keyframe = True
+    def _write_items(self, items: Sequence[Item]) -> None:
+        """Writes items in as few frames as may be: a file begins with its keyframe."""
+        gathered: list[Record] = []
+        try:
+            for each in items:
+                if isinstance(each, Recorded):
+                    self._write(gathered)
+                    gathered = []
+                    self._begin_file(each)
+                elif self._file is not None:  # otherwise after a failure, until the next keyframe
+                    gathered.append(self._record(each))
+            self._write(gathered)
+        except OSError as error:
+            self._give_up(error)
+        if self._size - self._size_at_first > max(self._size_at_first, self._bounds.most_bytes // _FILES):
+            self.needs_keyframe = True
+
+    def _record(self, item: tuple[Cycle, Sequence[Change]] | Decided) -> Record:
+        if isinstance(item, Decided):
+            return _outcome(item)
+        self.written_cycles += 1
+        return self._with_changes(*item)
 
     def _begin_file(self, recorded: Recorded) -> None:
         if self._monotonic() < self._not_before:
@@ -177,9 +211,9 @@ class FlightWriter:
         # Unbuffered: what was written is there for readers, and stays when the process is killed.
         self._file = path.open("xb", buffering=0)
         path.chmod(0o600)
-        self._size = 0
+        self._size, self._frames = len(MAGIC), FrameWriter()
         self._file.write(MAGIC)
-        self._write(keyframe)
+        self._write([keyframe])
         self._size_at_first = self._size
 
     def _with_changes(self, cycle: Cycle, changes: Sequence[Change]) -> Cycle:
@@ -196,9 +230,10 @@ class FlightWriter:
                 put.setdefault(name, []).append(msgspec.Raw(document))
         return msgspec.structs.replace(cycle, put=put, gone=gone, digest=self._digest.text)
 
-    def _write(self, record: Record) -> None:
-        assert self._file is not None
-        data = memoryview(frame(record))
+    def _write(self, records: Sequence[Record]) -> None:
+        if self._file is None or not records:
+            return
+        data = memoryview(self._frames.frame(records))
         self._size += len(data)
         self.written_bytes += len(data)
         while data:

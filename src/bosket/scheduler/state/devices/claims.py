@@ -1,7 +1,7 @@
-"""ResourceClaims and DeviceClasses: what a pod's claims mean for where it can go.
+"""DeviceClaims: ResourceClaims and DeviceClasses, and what a pod's claims mean for where it can go.
 
-The live state shows it the objects and asks for the devices of each pod that has claims, or that asks for an extended
-resource for which a device class stands in. Changes give back the pods that must be looked at again.
+The live state reports objects and asks for the devices of each pod with claims, or with an extended resource that a
+device class provides. A change returns the pods that must be read again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_PROMISES: Promises = ({}, None)
 
 
 class DeviceClaims:
-    """All that is known of devices, and which pods use which claims."""
+    """Everything known about devices, and which pods use which claims."""
 
     def __init__(self, axis: ResourceAxis, dirty: set[ObjectKey], report: Callable[[str], None]) -> None:
         """`dirty` collects pods to be read again because another user of their claim came or went."""
@@ -77,7 +77,7 @@ class DeviceClaims:
         return self._classes_changed()
 
     def follow(self, key: ObjectKey, task: Task | None) -> None:
-        """A task came, changed or went."""
+        """Counts a task that came, changed or went."""
         if task is not None and task.devices is not None:
             self._claimants.put(key, task)
             self._frozen = None
@@ -87,7 +87,7 @@ class DeviceClaims:
             self._frozen = None
 
     def forget_pod(self, key: ObjectKey) -> None:
-        """The pod went, or can't be counted: it uses no claims."""
+        """The pod is gone or can't be read: it uses no claims."""
         self._promised.pop(key, None)
         self._forget_users(key)
 
@@ -97,7 +97,7 @@ class DeviceClaims:
         return self._frozen is not None and self.pools.is_unchanged
 
     def renew(self) -> set[str]:
-        """Takes changes of slices in; the nodes whose own devices may be others now."""
+        """Rebuilds pools with changed slices; returns the nodes whose devices may have changed."""
         if self.pools.is_unchanged:
             return set()
         self._frozen = None
@@ -113,7 +113,7 @@ class DeviceClaims:
     # What pods ask
 
     def concern(self, spec: PodSpec) -> bool:
-        """Whether the pod has anything to do with devices."""
+        """Whether the pod has claims or requests that devices may serve."""
         return bool(spec.resourceClaims) or (bool(self.by_resource) and requests_any(spec, self.by_resource))
 
     def of(self, key: ObjectKey, pod: Pod, request: BindRequest | None) -> tuple[PodDevices, DeviceNeeds]:
@@ -135,7 +135,7 @@ class DeviceClaims:
             if claim is None:
                 continue
             allocation = claim.status.allocation or promised.get(ref.key)
-            # A claim that nobody else names is as good as one that was made for the pod: which one it is makes no
+            # A claim that no other pod names equals one that was made for this pod: its identity makes no
             # difference to where the pod can go, and pods that differ in nothing else are of one class.
             is_its_own = (ref.own or self._is_alone_with(pod, claim)) and (placed or allocation is None)
             needs.append(ClaimNeed(ref.name, None if is_its_own else ref.key, claim.spec))

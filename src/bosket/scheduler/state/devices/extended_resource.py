@@ -1,7 +1,7 @@
-"""Extended resources that a device class stands in for: as device requests, container by container.
+"""Extended resources that a device class provides, as device requests per container.
 
-The rules are those of Kubernetes: containers and sidecars have requests of their own, ordinary init containers use
-what those that start later will have, and share the largest request for the rest.
+The rules are those of Kubernetes: containers and sidecars have requests of their own; ordinary init containers use what
+later ones will have, and share the largest request for the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""NodeResourceTopologies as the scheduler reads them, and what pods' placements in zones are known to be.
+"""NumaTopologies: NodeResourceTopologies as the scheduler reads them, and the known zones of pods.
 
-The live state shows it the objects; what can't be read is said, and left out. Policies and scopes are found among the
-attributes, or in the field that older exporters fill.
+The live state reports objects; unreadable ones are reported and left out. Policy and scope are attributes, or in the
+field that older exporters fill.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bosket.scheduler.model.shared import Shared
 
 _POLICY: Final = "topologyManagerPolicy"
 _SCOPE: Final = "topologyManagerScope"
-#: What exporters wrote before there were attributes; both policy and scope.
+#: The values of older exporters; each means a policy and a scope.
 _COMBINED: Final[Mapping[str, tuple[Policy, Scope]]] = {
     "SingleNUMANodePodLevel": (Policy.SINGLE, Scope.POD),
     "SingleNUMANodeContainerLevel": (Policy.SINGLE, Scope.CONTAINER),
@@ -43,7 +43,7 @@ Report = Callable[[str], None]
 
 
 class NumaTopologies:
-    """All of them, by node name."""
+    """All NodeResourceTopologies, by node name."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -53,7 +53,7 @@ class NumaTopologies:
         self.any = False  #: whether any node tells about its zones
 
     def put(self, topology: NodeResourceTopology) -> bool:
-        """True when it says something else than before."""
+        """True when a relevant field changed."""
         name = topology.metadata.name
         before = self.objects.get(name)
         self.objects[name] = topology
@@ -110,9 +110,9 @@ def zones_of(topology: NodeResourceTopology, report: Report) -> NumaZones | None
 
 
 def record_of(pod: Pod, requested: Iterable[NUMAZonePlacement], report: Report) -> Record:
-    """Where in its node the pod is: as seen there, else as the bind request under way has it, else as it was expected.
+    """The zones of a pod: as observed, else as in its bind request, else as expected.
 
-    Empty when nobody knows. What can't be read doesn't count.
+    Empty when unknown or unreadable.
     """
     annotations = pod.metadata.annotations
     observed = _annotated(pod, NUMA_OBSERVED_ANNOTATION, report) if NUMA_OBSERVED_ANNOTATION in annotations else ()

@@ -34,6 +34,8 @@ class BindRequests:
     def assume(self, request: BindRequest) -> None:
         """Counts the request as if the API server had it."""
         before = self.known.get(request.key)
+        # Kept to recognize late events about the replaced request: its uid is that of the object that the watch still
+        # shows.
         former = before.metadata.uid if before is not None else ""
         self._put(request)
         self._assumed[request.key] = former
@@ -62,6 +64,7 @@ class BindRequests:
     def observe_deleted(self, request: BindRequest) -> ObjectKey | None:
         """The watch showed the deletion. Returns the pod if the deleted request was the one that counted."""
         current = self.known.get(request.key)
+        # The deletion of a replaced request must not free the node that the assumed one holds.
         if current is None or request.key in self._assumed or current.metadata.uid != request.metadata.uid:
             return None
         self._take_out(request.key)
@@ -69,6 +72,8 @@ class BindRequests:
 
     def _is_outdated(self, request: BindRequest, current: BindRequest) -> bool:
         if request.key in self._assumed:
+            # While a request is only assumed, any event under its name is old news, unless it is our own write coming
+            # back: for the same pod, under a new uid.
             another_pod = request.metadata.ownerReferences != current.metadata.ownerReferences
             return another_pod or request.metadata.uid == self._assumed[request.key]
         return _version(request) < _version(current)
@@ -136,6 +141,7 @@ class BindRequests:
         to_node.discard(key)
         if not to_node:
             del self._to_node[request.spec.selectedNode]
+        # Another request may be the pod's by now.
         if self._of_pod.get(pod_of(request)) is request:
             del self._of_pod[pod_of(request)]
         return request

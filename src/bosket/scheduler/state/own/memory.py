@@ -146,7 +146,7 @@ class Commitments(msgspec.Struct, frozen=True):
     """Own decisions that the cluster may not show yet."""
 
     evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
-    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
+    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, with what refused it
     nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
     #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
     preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")

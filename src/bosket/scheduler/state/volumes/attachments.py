@@ -1,7 +1,7 @@
-"""Which volumes are attached to which node, kept as pods come and go.
+"""Attachments: which volumes are attached to which node.
 
-The live state says which task came or went. Only volumes of drivers with a limit are among a task's, so that most
-clusters count nothing here.
+The live state reports tasks that come and go. Tasks list only volumes of drivers with a limit, so most clusters count
+nothing here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Counts = Mapping[Attachment, int]  #: how many pods of a node use each
 
 
 class Attachments:
-    """Counts by node and volume of all pods that are on a node, of whichever scheduler."""
+    """Counts by node and volume, over the pods of all schedulers."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Shared[Attachment, int]] = {}
@@ -30,7 +30,7 @@ class Attachments:
         return self._contesting > 0
 
     def replace(self, before: Task | None, after: Task | None) -> None:
-        """A task came, changed or went."""
+        """Counts a task that came, changed or went."""
         if before is not None:
             self._add(before, -1)
         if after is not None:

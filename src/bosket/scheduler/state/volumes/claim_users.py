@@ -1,4 +1,4 @@
-"""Which pods use which volume claims."""
+"""ClaimUsers: which pods use which volume claims."""
 
 from __future__ import annotations
 

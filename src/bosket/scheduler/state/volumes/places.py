@@ -1,4 +1,4 @@
-"""Where a claim that isn't bound yet can be satisfied: by a volume that is there, or by making one."""
+"""Where an open claim can be satisfied: by an existing volume, or by provisioning one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ZONE_SEPARATOR = "__"
 
 
 class Question(NamedTuple):
-    """What a claim asks for and what is settled about it; claims with the same question get the same offer."""
+    """What a claim asks for and what is settled about it; claims with equal questions share an answer."""
 
     demand: Demand
     promised: str  #: the volume that is for this claim alone, and for which it waits
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An offer, and where it can be taken up if nobody else does."""
+    """An offer, and the nodes where it can be used if no other pod does."""
 
     offer: Offer
     places: Places
@@ -52,7 +52,7 @@ def answer(
     storage_class: StorageClass,
     rooms: tuple[Room, ...] | None,
 ) -> Answer:
-    """`volumes`: all of the class; `taken`: those that pods which are being bound will have."""
+    """`volumes`: all of the class; `taken`: those of pods that are being bound."""
     demand = question.demand
     if question.selected_node:
         field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(question.selected_node,))
@@ -93,7 +93,7 @@ def needs_of(
     answers: Mapping[ObjectKey, Answer],
     volumes: Mapping[str, PersistentVolume],
 ) -> VolumeNeeds:
-    """What a pod's claims ask of its node: those with an answer are open, the others bound."""
+    """What a pod's claims require of its node: claims with an answer are open, the others bound."""
     reach: dict[NodeSelector, None] = {}
     zones: dict[tuple[str, frozenset[str]], None] = {}
     places: dict[Places, None] = {}
@@ -126,7 +126,7 @@ def _zones_of(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def place_test(places: Places) -> NodeTest:
-    """Whether a node is one of these."""
+    """A test of whether a node is one of these places."""
     selectors = [node_test(selector) for selector in places.selectors]
 
     def test(node: Node) -> bool:
@@ -170,7 +170,7 @@ def _allowed(storage_class: StorageClass) -> NodeSelector | None:
 
 
 def _union(options: list[NodeSelector | None]) -> Places:
-    """Local disks are many, and each asks for one value of one label: they are put together."""
+    """One selector for many places: local disks are many, and each asks for one value of one label."""
     if any(option is None for option in options):
         return Places(True, (), ())
     by_label: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""What pods that are being bound will have of volumes, until the volumes say so themselves."""
+"""Promises: volumes of pods that are being bound, until the volumes themselves show it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NOT_BOUND: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Promise(NamedTuple):
-    """For a claim of a pod that is being bound."""
+    """The volume for a claim of a pod that is being bound."""
 
     node: str
-    volume: str  #: that the claim will have; empty when one is made
+    volume: str  #: the volume of the claim; empty when one is provisioned
 
 
 NONE: Final = Promise("", "")

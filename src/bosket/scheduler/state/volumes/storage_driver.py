@@ -1,7 +1,6 @@
-"""What CSI drivers say of themselves: how many volumes a node can attach, and how much they can make where.
+"""StorageDrivers: what CSI drivers report: how many volumes a node can attach, and how much can be provisioned where.
 
-Read by `Volumes`. In-tree volume plugins are gone from Kubernetes: what names one means the CSI driver that took its
-place.
+Read by `Volumes`. In-tree volume plugins are gone from Kubernetes: their names mean the CSI driver that replaced them.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def attachment_of(volume: PersistentVolume) -> Attachment | None:
 
 
 class StorageDrivers:
-    """CSINodes, CSIDrivers and CSIStorageCapacities, as far as decisions rest on them."""
+    """CSINodes, CSIDrivers and CSIStorageCapacities, as far as decisions depend on them."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
@@ -91,7 +90,7 @@ class StorageDrivers:
                 del self._limits[driver]
 
     def limits(self) -> Mapping[str, Mapping[str, int]]:
-        """By driver and node, for those that have one. The same object while nothing changes."""
+        """By driver and node, for those with a limit. The same object while nothing changes."""
         if self._frozen is None:
             self._frozen = {driver: dict(limits) for driver, limits in self._limits.items()}
         return self._frozen
@@ -114,7 +113,7 @@ class StorageDrivers:
     def put_capacity(self, capacity: CSIStorageCapacity) -> None:
         self.drop_capacity(capacity.key)
         self.capacities[capacity.key] = capacity
-        if capacity.nodeTopology is None:  # a part of the cluster that no node reaches
+        if capacity.nodeTopology is None:  # a capacity without a selector belongs to no node
             return
         try:
             nodes = label_selector(capacity.nodeTopology)

@@ -1,8 +1,8 @@
-"""Claims, volumes and storage classes: what they mean for where a pod can go.
+"""Volumes: claims, volumes and storage classes, and what they mean for where a pod can go.
 
-The live state shows it the objects and asks for the storage of each pod that has volumes. What changes names the pods
-that must be looked at again. The rules are those of Kubernetes' VolumeBinding, VolumeZone,
-VolumeRestrictions and NodeVolumeLimits filters.
+The live state reports objects and asks for the storage of each pod with volumes. A change names the pods that must be
+read again. The rules are those of Kubernetes' VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits
+filters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from bosket.scheduler.state.volumes.promises import NOT_BOUND, Promise, Promises
 from bosket.scheduler.state.volumes.storage_driver import StorageDrivers, attachment_of, driver_of
 
 ONE_POD = "ReadWriteOncePod"
-#: As many answers are remembered; forgetting them costs nothing but time.
+#: The number of cached answers; dropping them costs only time.
 MOST_ANSWERS = 4000
 
 
@@ -149,12 +149,12 @@ class Volumes:
     # What pods ask
 
     def storage_of(self, key: ObjectKey, pod: Pod, node: str = "", chosen: Mapping[str, str] = NOT_BOUND) -> PodStorage:
-        """The pod's claims as they stand; from now on changes of these name the pod.
+        """The state of the pod's claims; from now on changes of these make the pod dirty.
 
-        `node`: where the pod is being bound, `chosen`: which volumes its claims, by name, will have there.
+        `node`: where the pod is being bound; `chosen`: by claim name, the volumes that it will have there.
         """
         wanted = list(claims_of(pod))
-        if not wanted and key not in self._users.pods:  # nearly all: their volumes are empty, or the cluster's own
+        if not wanted and key not in self._users.pods:  # nearly all pods: they have no volumes with claims
             return NO_STORAGE
         names = tuple(dict.fromkeys(claim for claim, _ in wanted))
         self._dirty.update(self._users.put(key, names))
@@ -177,7 +177,7 @@ class Volumes:
         return PodStorage(needs, exclusive, "", contest, tuple(claim.key for claim in served), attached)
 
     def being_made(self) -> tuple[BeingMade, ...]:
-        """Volumes that will be made for pods which are being bound."""
+        """Volumes that will be provisioned for pods that are being bound."""
         found = []
         for claim, promise in self._promises.of_claims():
             known = self.claims.get(claim)
@@ -281,7 +281,8 @@ class Volumes:
         if known is not None and known[0] == version:
             return known[1]
         found = self._ask(question)
-        if known is not None and same(known[1], found):  # the very same offer keeps pods in their class
+        # an equal offer stays the same object, which keeps pods in their class
+        if known is not None and same(known[1], found):
             found = known[1]
         if len(self._answers) > MOST_ANSWERS:
             self._answers.clear()

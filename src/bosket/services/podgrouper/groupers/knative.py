@@ -13,9 +13,8 @@ from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
 from bosket.services.podgrouper.field import whole_number
 from bosket.services.podgrouper.groupers.default import INFERENCE, base_group
-from bosket.services.podgrouper.index_labels import KNATIVE_REVISION_LABEL
 from bosket.services.podgrouper.owner import POD, GroupingError, GroupVersionKind, Owner
-from bosket.services.podgrouper.workload import Grouping, Workload
+from bosket.services.podgrouper.workload import KNATIVE_REVISION_LABEL, Grouping, Workload
 
 _REVISION: Final = GroupVersionKind("serving.knative.dev", "v1", "Revision")
 _MIN_SCALE_ANNOTATION: Final = "autoscaling.knative.dev/min-scale"

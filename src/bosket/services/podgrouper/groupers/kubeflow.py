@@ -7,9 +7,8 @@ from typing import Final
 
 from bosket.services.podgrouper.field import Part
 from bosket.services.podgrouper.groupers.default import BUILD, base_group
-from bosket.services.podgrouper.index_labels import TRAINING_JOB_LABEL
 from bosket.services.podgrouper.owner import Owner
-from bosket.services.podgrouper.workload import Grouper, Grouping, Workload
+from bosket.services.podgrouper.workload import TRAINING_JOB_LABEL, Grouper, Grouping, Workload
 
 _ROLE_LABEL: Final = "training.kubeflow.org/job-role"
 _MPI_SPECS: Final = "mpiReplicaSpecs"

@@ -9,7 +9,7 @@ from bosket.api.core import Node
 from bosket.api.kai import QueueResources
 from bosket.api.shared_gpu import read_whole
 from bosket.scheduler.model.resource import QueueAmounts
-from bosket.tools.doctor.amount import RESOURCES, bounds, exceeds, held_by, total, words
+from bosket.tools.doctor.amount import RESOURCES, as_quota, bounds, exceeds, held_by, total, words
 from bosket.tools.doctor.checks.queue_tree import set_amount
 from bosket.tools.doctor.finding import Finding, Severity, counted, named, some
 from bosket.tools.doctor.installation import Installation
@@ -36,6 +36,8 @@ def check(installation: Installation) -> Iterator[Finding]:
         promised = total(quotas)
         for place in exceeds(promised, capacity):
             largest = max(range(len(queues)), key=lambda number: quotas[number][place])
+            # What is too much, taken from the largest.
+            lowered = max(0.0, quotas[largest][place] - (promised[place] - capacity[place]))
             where = f'node pool "{pool}"' if pool else "the cluster"
             yield Finding(
                 "quota-over-capacity",
@@ -46,7 +48,7 @@ def check(installation: Installation) -> Iterator[Finding]:
                 f"{words(capacity, place)}: when all of them ask, some don't get their quota, and non-preemptible work "
                 "may wait for ever",
                 f"lower the quotas of {some(queue.metadata.name for queue in queues)}, or add nodes",
-                set_amount(queues[largest], RESOURCES[place], "quota", "…"),
+                set_amount(queues[largest], RESOURCES[place], "quota", as_quota(lowered, place)),
             )
 
 

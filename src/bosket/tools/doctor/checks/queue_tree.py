@@ -7,7 +7,7 @@ from typing import Final
 
 from bosket.api import keys
 from bosket.api.kai import UNLIMITED, PodGroup, Queue, QueueResource, QueueResources
-from bosket.tools.doctor.amount import RESOURCES
+from bosket.tools.doctor.amount import RESOURCES, as_quota, held_by, total
 from bosket.tools.doctor.finding import Finding, Severity, counted, named, some
 from bosket.tools.doctor.installation import Installation
 
@@ -116,11 +116,12 @@ def check_amounts(installation: Installation) -> Iterator[Finding]:
             )
             continue
         for name in RESOURCES:
-            yield from _check_amount(queue, name, getattr(queue.spec.resources, name))
+            yield from _check_amount(installation, queue, name)
         yield from _check_sums(installation, queue, queue.spec.resources)
 
 
-def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[Finding]:
+def _check_amount(installation: Installation, queue: Queue, name: str) -> Iterator[Finding]:
+    resource: QueueResource = getattr(queue.spec.resources, name)
     where = f"spec.resources.{name}"
     negative = [
         key for key in ("quota", "limit") if (value := getattr(resource, key) or 0.0) < 0 and value != UNLIMITED
@@ -146,8 +147,8 @@ def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[
             named(queue),
             f"{where}.limit",
             f"the limit is 0: nothing that asks for {name} runs in this queue",
-            "set it to -1 for unlimited, or to a number",
-            set_amount(queue, name, "limit", "-1"),
+            "set it to what the queue may use at most, such as its quota or what all nodes have; -1 is unlimited",
+            set_amount(queue, name, "limit", _ample(installation, queue, name)),
         )
     elif resource.most > 0 and (resource.quota > resource.most or resource.quota == UNLIMITED):
         quota = "unlimited" if resource.quota == UNLIMITED else f"{resource.quota:g}"
@@ -160,6 +161,17 @@ def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[
             "raise the limit, or lower the quota",
             set_amount(queue, name, "quota", f"{resource.most:g}"),
         )
+
+
+def _ample(installation: Installation, queue: Queue, name: str) -> str:
+    """A limit under which the queue gets its quota; without one, as much as the nodes of its shard have."""
+    quota = getattr(queue.spec.resources, name).quota
+    if quota > 0:
+        return f"{quota:g}"
+    place = RESOURCES.index(name)
+    pool = installation.pool_of(queue)
+    nodes = [held_by(node) for node in installation.nodes.values() if installation.pool_of(node) == pool]
+    return as_quota(total(nodes)[place], place) if nodes else "-1"
 
 
 def _check_sums(installation: Installation, queue: Queue, resources: QueueResources) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from bosket.api.kai import PodGroup, QueueResources
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.scheduler.model.resource import QueueAmounts
-from bosket.tools.doctor.amount import RESOURCES, asked_by, bounds, exceeds, held_by, needed_by, total, words
+from bosket.tools.doctor.amount import RESOURCES, as_quota, asked_by, bounds, exceeds, held_by, needed_by, total, words
 from bosket.tools.doctor.checks.queue_tree import set_amount
 from bosket.tools.doctor.finding import Finding, Severity, named
 from bosket.tools.doctor.installation import Installation
@@ -106,8 +106,9 @@ def _beyond_queue(
                 "spec.queue",
                 f"the gang needs {words(needed, place)}, and queue {queue.metadata.name} may use {words(limit, place)} "
                 "at most: it never starts",
-                "raise the queue's limit, lower the gang's minimum, or choose another queue",
-                set_amount(queue, RESOURCES[place], "limit", "-1"),
+                f"raise the queue's limit to {words(needed, place)} or more, lower the gang's minimum, or choose "
+                "another queue",
+                set_amount(queue, RESOURCES[place], "limit", as_quota(needed[place], place)),
             )
             return
         if not non_preemptible:
@@ -120,7 +121,7 @@ def _beyond_queue(
                 "spec.preemptibility",
                 f"the gang can't be preempted, so it must fit the quota: it needs {words(needed, place)}, and queue "
                 f"{queue.metadata.name} has {words(quota, place)}",
-                "make it preemptible, or raise the quota",
+                f"make it preemptible, or raise the quota to {words(needed, place)} or more",
                 f"kubectl patch podgroups.scheduling.run.ai -n {group.metadata.namespace} {group.metadata.name} "
                 '--type merge -p \'{"spec":{"preemptibility":"preemptible"}}\'',
             )
