@@ -8,7 +8,9 @@ from bosket.scheduler.configuration.configuration import ConfigurationError, Plu
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.plugin import make_plugin
 from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import split
 from bosket.scheduler.plugins import BUILT_IN
+from bosket.scheduler.recent_failures import RecentFailures
 from bosket.testing.build import node, pod, priority_class, queue, topology, within
 from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines, placements, state_of
 from tests.backfill.scene import HOUR, backfilling, timed
@@ -144,6 +146,21 @@ def test_part_of_a_node_is_held_and_the_rest_is_for_everybody() -> None:
              *timed("large", hours=1, waited=3, gpus=12)]  # fmt: skip
     long = [each for number in range(2) for each in timed(f"long{number}", hours=9, gpus=3)]
     assert placements(decided(*scene, *long, configuration=backfilling(large=12))) == {"long0-0": "n1"}
+
+
+def test_a_gang_with_a_reservation_is_looked_at_in_every_cycle() -> None:
+    state, failures = state_of([*SCENE, *timed("long", hours=9)]), RecentFailures()
+    snapshot = state.snapshot(NOW)
+    failures.note(snapshot, snapshot, decide(snapshot, backfilling()))
+    for each in timed("later", hours=9):
+        state.put(each)
+    part = failures.without(state.snapshot(NOW + 0.5))
+    assert [job.key.name for job in part.unsettled] == ["large", "later"]
+
+
+def test_a_search_beside_the_loop_changes_no_reservation() -> None:
+    snapshot = state_of(SCENE).snapshot(NOW)
+    assert split(decide(snapshot, backfilling()), snapshot, snapshot).current.reservations is None
 
 
 EVICTING = backfilling(preemptible="evict")

@@ -76,6 +76,8 @@ class RecentFailures:
         self._placed = tuple(each for each in decisions.outcome.values() if not isinstance(each, Eviction))
         # Pipelined jobs take their room again in every cycle, so they are never left out.
         busy = {each.job.key for each in decisions.operations} | {claim.job for claim in snapshot.nominations}
+        # A gang that isn't looked at would lose the nodes that are held for it.
+        busy |= {each.job for each in decisions.reservations or ()}
         for each in decisions.waiting:
             if each.tasks and each.job.key not in busy and _lies_in_room(each):
                 self._failed[each.job.key] = each

@@ -66,6 +66,7 @@ def split(decisions: Decisions, searched: Snapshot, newest: Snapshot) -> Split:
         started=(),
         stale=(),
         recovered=(),
+        reservations=None,  # those of newer snapshots count
     )
     return Split(kept, tuple(outdated))
 

@@ -70,19 +70,26 @@ class HeldForLargeGangs(PlacementListener):
             return ()
         forecast = Forecast(self._session, self._estimates, evicts=self._terms.evicts)
         self._forecast = forecast
-        planner, holds = Planner(self._session, forecast), list[HeldInterval]()
+        planner = Planner(self._session, forecast)
         before = {each.job: each for each in self._session.snapshot.reservations}
-        made: list[tuple[JobState, Reservation, HeldInterval]] = []
+        plans: dict[ObjectKey, tuple[Plan, HeldInterval]] = {}
         for state in gangs:
-            plan = planner.earliest(state, holds)
-            kept = self._kept(before.get(state.job.key), forecast, holds)
-            if kept is not None and (plan is None or plan.start >= kept.start):
-                plan = kept
-            if plan is None:
-                continue
-            hold = hold_of(state, plan, self._estimates)
-            holds.append(hold)
-            made.append((state, self._reservation(state, plan, before.get(state.job.key)), hold))
+            kept = self._kept(before.get(state.job.key), forecast, [hold for _, hold in plans.values()])
+            if kept is not None:
+                plans[state.job.key] = kept, hold_of(state, kept, self._estimates)
+        for state in gangs:
+            # Beside all others, also those that come after it: their starts don't move back when its own moves forward.
+            key = state.job.key
+            known = plans.get(key)
+            plan = planner.earliest(state, [hold for other, (_, hold) in plans.items() if other != key])
+            if plan is not None and (known is None or plan.start < known[0].start):
+                plans[key] = plan, hold_of(state, plan, self._estimates)
+        made = [
+            (state, self._reservation(state, plans[key][0], before.get(key)), plans[key][1])
+            for state in gangs
+            if (key := state.job.key) in plans
+        ]
+        holds = [hold for _, _, hold in made]
         for number, (state, reservation, hold) in enumerate(made):
             others = [each for each in holds if each is not hold and each.start <= hold.start]
             spare = forecast.free_at(hold.start, others)
@@ -162,16 +169,11 @@ class HeldForLargeGangs(PlacementListener):
     # Which jobs a reservation binds
 
     def _binds(self, held: _Held, job: JobState) -> bool:
-        """Whether the job must not be in the way of a reservation: it wouldn't end in time, and has no better right.
-
-        A gang with a reservation isn't bound by later ones, which were made beside it.
-        """
+        """Whether the job must not be in the way of a reservation: it wouldn't end in time, and has no better right."""
         key = job.job.key
         if self._terms.evicts and job.job.preemptible and held.hold.start >= self._now + _LEAST_GAIN_SECONDS:
             return False
         if held.state.job.key == key or held.placed or self._end(key) <= held.hold.start:
-            return False
-        if any(each.state.job.key == key and each.number < held.number for each in self._held):
             return False
         return not self._has_better_right(job, held.state)
 

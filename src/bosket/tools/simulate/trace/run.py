@@ -10,7 +10,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bosket.api.core import Pod
@@ -182,7 +182,8 @@ class _Replay:
 
     def _decide(self, now: float) -> bool:
         """One cycle; whether another one may do more at once."""
-        snapshot = self._state.snapshot(now)
+        # While nothing but the time has changed, the state gives the same snapshot again, with its time.
+        snapshot = replace(self._state.snapshot(now), now=now)
         decisions = decide(snapshot, self._configuration)
         self._outcome.decisions += 1
         self._state.remember(decisions, now)
