@@ -174,7 +174,6 @@ def test_a_recording_stays_within_its_bounds_and_loses_its_oldest_part(tmp_path:
 
 
 def test_what_is_too_old_is_deleted_when_the_next_file_begins(tmp_path: Path) -> None:
-    RecordedRun(tmp_path, *SCENE).cycle(NOW)
     first = RecordedRun(tmp_path, *SCENE)
     first.cycle(NOW)
     first.recorder.close()
@@ -308,3 +307,23 @@ def test_times_are_those_of_the_cycles(tmp_path: Path) -> None:
     run.recorder.close()
     (path,) = FlightRecording(tmp_path).files()
     assert path.name.startswith("20260102T030405")
+
+
+def test_a_cycle_that_cannot_be_recorded_is_logged_and_the_next_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = RecordedRun(tmp_path, *SCENE)
+    run.cycle(NOW)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(run.state, "find", fail)
+        run.state.put(pod("late").build())
+        assert run.cycle(NOW + 1).binds
+    run.cycle(NOW + 2)
+    run.recorder.close()
+    assert "a cycle can't be recorded" in caplog.text
+    assert [each.cycle.time for each in moments(tmp_path)] == [NOW, NOW + 2]
+    assert len(list(moments(tmp_path))[-1].recorded.objects["pods"]) == 3
