@@ -157,8 +157,8 @@ def test_a_recording_stays_within_its_bounds_and_loses_its_oldest_part(tmp_path:
     dice, bounds = Random(1), Bounds(most_bytes=1 << 20)
     run = RecordedRun(tmp_path, *SCENE, bounds=bounds)
     sizes = []
-    for number in range(1500):
-        noise = "".join(dice.choices("abcdefghij", k=2_000))
+    for number in range(800):
+        noise = "".join(dice.choices("abcdefghij", k=4_000))
         run.state.put(pod("noise").label("noise", noise).build())
         run.cycle(NOW + number)
         if number % 10 == 0:
@@ -168,7 +168,7 @@ def test_a_recording_stays_within_its_bounds_and_loses_its_oldest_part(tmp_path:
     assert max(sizes) <= bounds.most_bytes
     kept = [each.cycle.time for each in moments(tmp_path)]
     assert kept[0] > NOW
-    assert kept[-1] == NOW + 1499
+    assert kept[-1] == NOW + 799
     assert kept == sorted(kept)
     assert all(replayed(tmp_path)[1])
 
@@ -245,7 +245,7 @@ def test_a_file_that_ends_in_the_middle_is_read_up_to_there(tmp_path: Path) -> N
     (path,) = FlightRecording(tmp_path).files()
     data = path.read_bytes()
     counts = []
-    for length in range(len(data) + 1):
+    for length in (*range(0, len(data), 7), len(data)):
         path.write_bytes(data[:length])
         counts.append(len(list(moments(tmp_path))))
     assert counts == sorted(counts)
