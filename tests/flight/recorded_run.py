@@ -13,7 +13,7 @@ from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.recording.flight.recorder import FlightRecorder
 from bosket.scheduler.recording.flight.writer import Bounds, FlightWriter
 from bosket.scheduler.state.cluster_state import ClusterState
-from bosket.scheduler.state.journal import Journal
+from bosket.scheduler.state.handlers import Journal
 from bosket.scheduler.state.options import StateOptions
 
 CONFIGURATION = Configuration(actions=tuple(ACTIONS))

@@ -11,7 +11,7 @@ from random import Random
 
 from bosket.scheduler.recording.flight.reader import FlightRecording, Moment
 
-KILLS = 5
+KILLS = 3
 LOST_SECONDS = 1.0
 
 

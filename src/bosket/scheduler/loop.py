@@ -43,7 +43,7 @@ from bosket.scheduler.recording.flight.recorder import NOT_RECORDED, FlightRecor
 from bosket.scheduler.recording.flight.writer import FlightWriter
 from bosket.scheduler.search_loop import SearchLoop
 from bosket.scheduler.state.cluster_state import ClusterState
-from bosket.scheduler.state.journal import Journal
+from bosket.scheduler.state.handlers import Journal
 from bosket.scheduler.usage.live import live_usage
 from bosket.scheduler.usage.stores import open_source
 

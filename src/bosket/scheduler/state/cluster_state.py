@@ -36,10 +36,9 @@ from bosket.scheduler.state.access import Access, put_namespace
 from bosket.scheduler.state.config_maps import ConfigMaps
 from bosket.scheduler.state.devices.claims import DeviceClaims
 from bosket.scheduler.state.devices.numa_zones import NumaTopologies
-from bosket.scheduler.state.handlers import KindHandlers, by_key, by_name
+from bosket.scheduler.state.handlers import Journal, KindHandlers, by_key, by_name
 from bosket.scheduler.state.invalidation import Dirty, Invalidation
 from bosket.scheduler.state.jobs import Jobs
-from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.node_objects import NodeObjects
 from bosket.scheduler.state.options import StateOptions

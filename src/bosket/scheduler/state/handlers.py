@@ -9,11 +9,35 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from bosket.api.object import KubeObject, ObjectKey
-from bosket.scheduler.state.journal import Journal
 
 T = TypeVar("T", bound=KubeObject)
 K_contra = TypeVar("K_contra", contravariant=True)
 R = TypeVar("R")
+
+
+Changed = tuple[type[KubeObject], ObjectKey]
+
+
+class Journal:
+    """Which objects of the live state changed since it was last read: keys, each once, in the order of first changes.
+
+    The flight recorder writes down only what changed between two cycles, and learns it here: objects that came by a
+    watch, and the scheduler's own decisions, which count before the API server shows them.
+    """
+
+    def __init__(self) -> None:
+        self._changed: dict[Changed, None] = {}
+
+    def note(self, kind: type[KubeObject], key: ObjectKey) -> None:
+        """Notes that the object came, changed or went."""
+        self._changed[kind, key] = None
+
+    def take(self) -> tuple[Changed, ...]:
+        """What changed since the last call."""
+        if not self._changed:
+            return ()
+        changed, self._changed = tuple(self._changed), {}
+        return changed
 
 
 class Known(Protocol[K_contra]):

@@ -19,9 +19,9 @@ from bosket.scheduler.model.nomination import GONE, Nomination, Nominations
 from bosket.scheduler.model.reservation import Reservation, still_valid
 from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.state.handlers import Journal
 from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
-from bosket.scheduler.state.journal import Journal
 from bosket.scheduler.state.own.bind_requests import pod_of
 from bosket.scheduler.state.own.memory import Commitments, KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations

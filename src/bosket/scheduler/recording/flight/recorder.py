@@ -5,6 +5,7 @@ It takes references to what changed since the cycle before, and hands them to th
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from bosket.api.object import ObjectKey
@@ -18,8 +19,10 @@ from bosket.scheduler.recording.flight.frames import Cycle, CycleKind, Own, Sett
 from bosket.scheduler.recording.flight.writer import Change, Decided, FlightWriter
 from bosket.scheduler.recording.writer import parameters_of, take
 from bosket.scheduler.state.cluster_state import ClusterState
-from bosket.scheduler.state.journal import Journal
+from bosket.scheduler.state.handlers import Journal
 from bosket.scheduler.state.options import StateOptions
+
+_log = logging.getLogger(__name__)
 
 #: The number of a cycle that isn't recorded.
 NOT_RECORDED: Final = 0
@@ -49,31 +52,41 @@ class FlightRecorder:
     ) -> int:
         """A cycle begins on the snapshot, which the state has just given; the cycle's number.
 
-        `whole`: the snapshot of which this one is a part, where jobs are left out.
+        `whole`: the snapshot of which this one is a part, where jobs are left out. Never raises: what can't be recorded
+        is logged, and the recording begins anew with the next cycle.
         """
-        state, now = self._state, snapshot.now
         self._number += 1
-        changed, own, settings = self._journal.take(), None, None
+        try:
+            own, settings, changes = self._changes(snapshot, configuration)
+            tried, left_out = _jobs_tried(snapshot, whole)
+            cycle = Cycle(
+                self._number, snapshot.now, kind, "", own=own, settings=settings, tried=tried, left_out=left_out,
+                proposals=[each for of_action in proposals.values() for each in of_action] if proposals else None,
+                quarantined=list(quarantined),
+            )  # fmt: skip
+            self.writer.put((cycle, changes))
+        except Exception:
+            _log.exception("a cycle can't be recorded")
+            self.writer.needs_keyframe = True
+        return self._number
+
+    def _changes(
+        self, snapshot: Snapshot, configuration: Configuration
+    ) -> tuple[Own | None, Settings | None, list[Change]]:
+        """What differs from the cycle before; nothing where everything is written anew."""
+        before, self._configuration = self._configuration, configuration
+        changed = self._journal.take()
         if self.writer.needs_keyframe:
             self.writer.needs_keyframe = False
-            self.writer.put(take(state, self._options, configuration, now))
-            changed = ()
+            self.writer.put(take(self._state, self._options, configuration, snapshot.now))
             self._note_own(snapshot)
-        else:
-            own = self._changed_own(snapshot, configuration)
-            if configuration is not self._configuration:
-                settings = Settings(
-                    configuration_document(configuration), parameters_of(self._options, configuration.settings)
-                )
-        self._configuration = configuration
-        tried, left_out = _jobs_tried(snapshot, whole)
-        cycle = Cycle(
-            self._number, now, kind, "", own=own, settings=settings, tried=tried, left_out=left_out,
-            proposals=[each for of_action in proposals.values() for each in of_action] if proposals else None,
-            quarantined=list(quarantined),
-        )  # fmt: skip
-        self.writer.put((cycle, [Change(of, key, state.find(of, key)) for of, key in changed]))
-        return self._number
+            return None, None, []
+        settings = None
+        if configuration is not before:
+            parameters = parameters_of(self._options, configuration.settings)
+            settings = Settings(configuration_document(configuration), parameters)
+        changes = [Change(kind, key, self._state.find(kind, key)) for kind, key in changed]
+        return self._changed_own(snapshot, configuration), settings, changes
 
     def end(self, number: int, decisions: Decisions | None, cpu_seconds: float = 0.0, error: str = "") -> None:
         """What came of the cycle."""

@@ -177,7 +177,10 @@ class FlightWriter:
                     gathered.append(self._record(each))
             self._write(gathered)
         except OSError as error:
-            self._give_up(error)
+            self._give_up(error.strerror or str(error))
+        except Exception as error:  # an object that can't be encoded must not end the recording for good
+            _log.exception("a cycle can't be recorded")
+            self._give_up(f"{type(error).__name__}: {error}")
         if self._size - self._size_at_first > max(self._size_at_first, self._bounds.most_bytes // _FILES):
             self.needs_keyframe = True
 
@@ -270,7 +273,7 @@ class FlightWriter:
             path.unlink(missing_ok=True)
             left += sizes[path].st_size
 
-    def _give_up(self, error: OSError) -> None:
+    def _give_up(self, why: str) -> None:
         self.failures += 1
         self._not_before = self._monotonic() + PAUSE_SECONDS
         self.needs_keyframe = True
@@ -278,10 +281,7 @@ class FlightWriter:
         if file is not None:
             with contextlib.suppress(OSError):
                 file.close()
-        _log.warning(
-            "cycles aren't recorded for %.0f s: %s", PAUSE_SECONDS, error.strerror or error,
-            extra={"folder": str(self.folder)},
-        )  # fmt: skip
+        _log.warning("cycles aren't recorded for %.0f s: %s", PAUSE_SECONDS, why, extra={"folder": str(self.folder)})
 
 
 def _outcome(decided: Decided) -> Outcome:
