@@ -42,7 +42,7 @@ def test_what_is_needed_is_made_and_named_and_the_pods_are_counted(tmp_path: Pat
     (tmp_path / "pods.yaml").write_text(f"{pod('a', namespace='lab')}---\n{pod('b', gpus=9)}")
     (tmp_path / "others.yaml").write_text("apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: w}\n")
     (row,) = run(tmp_path).rows
-    assert row["kinds"] == "2 Pod, Gadget"
+    assert row["kinds"] == "Gadget, 2 Pod"
     assert row["needs"] == "namespace lab; queue team; the definition of Gadget (example.com/v1)"
     assert row["outcome"].startswith("1 pod Pending; 1 pod Running; waits: ")
     assert row["outcome"].endswith("not applied: Gadget")

@@ -123,5 +123,5 @@ def test_the_pods_files_say_which_gang_it_is(tmp_path: Path) -> None:
 def test_the_command_line_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "grove-initc", "--podcliques=web"]) == 2
     assert '--podcliques "web": expected the name of a PodClique' in capsys.readouterr().err
-    assert main(["run", "grove-initc", "--podcliques=web:1", "--podcliques=db:2", "--pod-info", str(tmp_path)]) == 1
+    assert main(["run", "grove-initc", "--podcliques=web:1", "--podcliques=db:2", "--pod-info", str(tmp_path)]) == 2
     assert "namespace: can't be read" in capsys.readouterr().err

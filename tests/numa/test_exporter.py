@@ -312,5 +312,5 @@ def test_the_command_says_what_is_missing(
     monkeypatch.delenv("NODE_NAME", raising=False)
     assert main(["run", "numa-exporter"]) == 2
     assert "give --node-name, or set NODE_NAME" in capsys.readouterr().err
-    assert main(["run", "numa-exporter", "--node-name", "n", "--sysfs-root", str(tmp_path)]) == 1
+    assert main(["run", "numa-exporter", "--node-name", "n", "--sysfs-root", str(tmp_path)]) == 2
     assert "devices/system/node: No such file" in capsys.readouterr().err

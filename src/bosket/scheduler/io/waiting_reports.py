@@ -32,6 +32,7 @@ from bosket.scheduler.model.reason import CONDITION_TYPE, NOT_READY, LeftOutOfCy
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.jobs import lasting_conditions
 
 _log = logging.getLogger(__name__)
 
@@ -276,7 +277,7 @@ class WaitingReports:
         # The version keeps a patch that comes late off a group that says something else by now. What others wrote into
         # its status meanwhile is no reason to be refused.
         key, uid, latest = group.key, group.metadata.uid, self._state.group(group.key)
-        if latest is not None and latest.status.schedulingConditions == group.status.schedulingConditions:
+        if latest is not None and lasting_conditions(latest) == lasting_conditions(group):
             group = latest
         seen = {"uid": uid, "resourceVersion": group.metadata.resourceVersion}
         patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}

@@ -197,7 +197,16 @@ def _what_counts(group: PodGroup) -> tuple[object, ...]:
         meta.annotations,
         meta.deletionTimestamp,
         group.spec,
-        group.status.schedulingConditions,
+        lasting_conditions(group),
+    )
+
+
+def lasting_conditions(group: PodGroup) -> tuple[object, ...]:
+    """The group's conditions without the sentence that begins their message, and without when it was written: numbers
+    in it change with every job that starts, and must not cause a cycle each time."""
+    return tuple(
+        (each.type, each.nodePool, each.status, each.reason, each.message.partition("\n")[2], each.reasons)
+        for each in group.status.schedulingConditions
     )
 
 
