@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -10,8 +12,10 @@ from cyclopts.validators import Number
 from bosket.cli.cluster_source import SourceFlags, open_cluster
 from bosket.cli.explain import key_of
 from bosket.cli.output import CommandError, Flag, UsageError, flush_line, stdout
+from bosket.cli.quantity_text import duration
 
 if TYPE_CHECKING:
+    from bosket.api.object import ObjectKey
     from bosket.scheduler.answers.eta import StartEstimate
 
 
@@ -40,6 +44,7 @@ def eta(
     """
     from bosket.scheduler.answers.eta import Effort, estimate_start
     from bosket.scheduler.answers.explain import UnknownJob, find_job
+    from bosket.scheduler.answers.workload_name import shown_names
 
     if job is None:
         raise UsageError("which job? bosket eta [NAMESPACE/]NAME")
@@ -57,7 +62,9 @@ def eta(
 
         flush_line(msgspec.json.encode(answer(estimate, cluster.now)).decode())
     else:
-        _print(str(key), estimate, cluster.now)
+        names = shown_names(job.group for job in cluster.snapshot().jobs.values())
+        shown = {each: f"{each.namespace}/{name}" for each, name in names.items()}
+        _print(shown.get(key, str(key)), estimate, cluster.now, shown)
 
 
 def answer(estimate: StartEstimate, now: float) -> dict[str, Any]:
@@ -76,12 +83,10 @@ def answer(estimate: StartEstimate, now: float) -> dict[str, Any]:
     }
 
 
-def _print(job: str, estimate: StartEstimate, now: float) -> None:
-    from bosket.api.time import format_time
-
+def _print(job: str, estimate: StartEstimate, now: float, shown: Mapping[ObjectKey, str]) -> None:
     say = stdout().print
     if estimate.wait is None:
-        text = "runs." if estimate.verdict == "running" else "starts at a time that nobody knows."
+        text = "has started already." if estimate.verdict == "running" else "starts at a time that nobody knows."
         say(f"{job} {text}")
         if estimate.verdict == "unknown":
             say("No simulation saw it start: it can't, or nobody knows how long the jobs run that are in its way.")
@@ -90,9 +95,18 @@ def _print(job: str, estimate: StartEstimate, now: float) -> None:
     if estimate.verdict == "next-cycle":
         say(f"{job} starts in the next cycle.")
         return
-    low, middle, high = (format_time(now + each) for each in estimate.wait)
-    say(f"{job} starts at about {middle}, between {low} and {high} in 8 of 10 cases.")
+    low, middle, high = (_clock(now + each, now) for each in estimate.wait)
+    say(
+        f"{job} starts in about {duration(estimate.wait.middle)}, at {middle}; "
+        f"between {low} and {high} in 8 of 10 cases."
+    )
     learned = f", learned from {estimate.samples} jobs that have ended" if estimate.basis == "learned" else ""
     say(f"Run times are {estimate.basis}{learned}; jobs that arrive later aren't foreseen.")
     for key, end in estimate.waits_for:
-        say(f"  waits for {key}, which ends at about {format_time(end)}")
+        say(f"  waits for {shown.get(key, str(key))}, which ends at about {_clock(end, now)}")
+
+
+def _clock(seconds: float, now: float) -> str:
+    """A time as people say it: without its date today."""
+    then, today = time.localtime(seconds), time.localtime(now)
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

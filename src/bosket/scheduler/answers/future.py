@@ -21,11 +21,13 @@ from bosket.api.shared_gpu import group_labels
 from bosket.api.time import format_micro_time
 from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import SEARCHING
-from bosket.scheduler.answers.thinning import Lines, Shape
+from bosket.scheduler.answers.thinning import FIRST, Lines, Shape
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_USED
 from bosket.scheduler.state.cluster_state import ClusterState
 
@@ -43,6 +45,7 @@ class Future:
     ) -> None:
         """`lines`: jobs that were taken out of the state, and that come when those before them have started."""
         self._lines, self._let_in = lines, dict[Shape, int]()
+        self._waiting = dict(lines.waiting)  # by line: jobs that aren't held back and haven't started
         self._state, self._configuration, self._run_time = state, configuration, run_time
         self.now = now
         self.decides = 0
@@ -103,6 +106,8 @@ class Future:
     def _cycle(self) -> Decisions:
         self.decides += 1
         with gc_paused():
+            if self._lines.held:
+                self._let_in_next(self._state.snapshot(self.now))
             snapshot = replace(self._state.snapshot(self.now), now=self.now)
         return decide(snapshot, self._configuration)
 
@@ -117,25 +122,29 @@ class Future:
             for pod in pods.values():
                 self._put(pod)
             self._runs(job, pods)
-        comes = [self._next_of(key) for key in started]
+        for key in started:
+            if (shape := self._lines.shape_of.get(key)) is not None:
+                self._waiting[shape] -= 1
         evicted = [each for each in decisions.lasting_evictions if isinstance(each, Eviction)]
         for eviction in evicted:
             self._evict(eviction)
-        if any(comes) or (started and self._configuration.queue_depth):
+        if started and self._configuration.queue_depth:
             return 0.0
         return _END_SECONDS if evicted else math.inf
 
-    def _next_of(self, started: ObjectKey) -> bool:
-        """Lets in the next job that asks for the same as one that has started; whether there is one."""
-        shape = self._lines.shape_of.get(started)
-        held = self._lines.held.get(shape, []) if shape is not None else []
-        number = self._let_in.get(shape, 0) if shape is not None else 0
-        if shape is None or number >= len(held):
-            return False
-        self._let_in[shape] = number + 1
-        for pod in held[number]:
-            self._put(pod)
-        return True
+    def _let_in_next(self, snapshot: Snapshot) -> None:
+        """Lets in jobs that are held back, as long as those before them in their line don't ask for all that is
+        free."""
+        used = sum(use.allocated[0] for use in snapshot.use.values())
+        free = float(snapshot.nodes.allocatable[GPU].sum()) - used
+        for shape, held in self._lines.held.items():
+            gpus, number = self._lines.gpus[shape], self._let_in.get(shape, 0)
+            while number < len(held) and (self._waiting.get(shape, 0) < FIRST or self._waiting[shape] * gpus <= free):
+                for pod in held[number]:
+                    self._put(pod)
+                number += 1
+                self._waiting[shape] = self._waiting.get(shape, 0) + 1
+            self._let_in[shape] = number
 
     def _bound(self, bind: Bind) -> Pod:
         pod = bind.task.pod

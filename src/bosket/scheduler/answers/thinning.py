@@ -1,7 +1,7 @@
 """Fewer waiting jobs for a simulation: those at the end of a line of equal ones are held back until it is their turn.
 
-Of jobs that ask for the same, in one queue and with one priority, nobody starts before an older one does. While the
-first ones of a line wait, the others change nothing, but each of them costs every cycle its time. Where several queues
+Of jobs that ask for the same, in one queue and with one priority, nobody starts before an older one does. A job changes
+nothing while those before it in its line ask for all that is free, but costs every cycle its time. Where several queues
 have jobs that wait, enough of each stay for its share: a queue that wants twice the cluster has the share of one that
 wants more.
 """
@@ -20,8 +20,8 @@ from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.state.cluster_state import ClusterState
 
-#: So many of each line stay.
-_FIRST: Final = 3
+#: So many of each line stay at least: evictions may free more than is free now.
+FIRST: Final = 3
 #: Where several queues have jobs that wait: so many times what the cluster has of GPUs is what each goes on asking for.
 _ENOUGH: Final = 2.0
 #: Plugins by which a younger job may go before an older one that asks for the same.
@@ -37,6 +37,8 @@ class Lines:
     def __init__(self) -> None:
         self.shape_of: dict[ObjectKey, Shape] = {}
         self.held: dict[Shape, list[Pods]] = {}
+        self.gpus: dict[Shape, float] = {}  #: that a job of the line asks for
+        self.waiting: dict[Shape, int] = {}  #: jobs of the line that aren't held back
 
 
 @contextmanager
@@ -68,10 +70,13 @@ def _lines(snapshot: Snapshot, configuration: Configuration) -> Lines:
         lines.shape_of[job.key] = shape
         seen[shape] = seen.get(shape, 0) + 1
         is_enough = asked.get(job.queue, 0.0) >= enough
-        if shape in lines.held or (seen[shape] > _FIRST and is_enough):
+        gpus = lines.gpus[shape] = sum(task.pod_class.charge[0] for task in job.tasks)
+        # How many jobs without GPUs may start at once isn't known from what is free.
+        if gpus and (shape in lines.held or (seen[shape] > FIRST and is_enough)):
             lines.held.setdefault(shape, []).append(tuple(task.pod for task in job.tasks))
         else:
-            asked[job.queue] = asked.get(job.queue, 0.0) + sum(task.pod_class.charge[0] for task in job.tasks)
+            asked[job.queue] = asked.get(job.queue, 0.0) + gpus
+            lines.waiting[shape] = lines.waiting.get(shape, 0) + 1
     return lines
 
 
