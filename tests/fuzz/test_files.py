@@ -1,5 +1,5 @@
-"""Files that make no sense, given to every command that takes one: the answer is a sentence about the file, never an error
-inside Bosket."""
+"""Files that make no sense, given to every command that takes one: the answer is a sentence about the file, never an
+error inside Bosket."""
 
 from __future__ import annotations
 
