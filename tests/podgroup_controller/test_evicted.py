@@ -92,6 +92,19 @@ def test_a_gang_that_keeps_its_minimum_is_not_called_evicted() -> None:
     assert gang.condition.reason == "MinimumKept"
 
 
+def test_a_gang_that_kept_its_minimum_and_whose_pods_are_deleted_weeks_later_is_not_called_evicted() -> None:
+    ended = msgspec.structs.replace(running(), status=PodStatus(phase="Succeeded"))
+    gang = Gang()
+    gang.is_evicted()
+    gang.has([running(), running(), running(ending=True)])
+    weeks = NOW + 14 * 86_400
+    assert gang.has([ended, ended], weeks) == ("Succeeded", "False")
+    assert gang.has([ended], weeks + 1) == ("Succeeded", "False")
+    assert gang.has([], weeks + 2) == ("Unknown", "False")
+    assert gang.condition is not None
+    assert gang.condition.reason == "MinimumKept"
+
+
 def test_a_note_that_is_seen_before_the_pods_leave_makes_no_difference() -> None:
     gang = Gang()
     gang.is_evicted()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import threading
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +24,9 @@ from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.loop import Scheduler, service
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import Proposals
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.options import Options
 from bosket.scheduler.plugins.reflectjoborder import job_order
 from bosket.scheduler.recording.object_lists import LISTS
@@ -221,6 +226,58 @@ async def test_programs_get_what_the_everyday_commands_print() -> None:
     assert (jobs["runs"]["state"], jobs["waits"]["state"]) == ("running", "pending")
     assert "needs 2 GPUs" in jobs["waits"]["sentence"]
     assert [(each["number"], each["name"]) for each in answers["order"]["turns"]] == [(1, "waits")]
+
+
+async def test_one_report_is_made_at_a_time_and_all_who_ask_for_it_meanwhile_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = await make_rig([node("n1", gpus=2), queue("q"), group("waits", 1), *members("waits", 1, gpus=4)])
+    begun, goes_on, made = threading.Event(), threading.Event(), list[int]()
+
+    def slow(snapshot: Snapshot, configuration: Configuration, *, proposals: Proposals | None = None) -> Decisions:
+        assert proposals == {}  # no search for victims
+        made.append(threading.get_ident())
+        begun.set()
+        assert goes_on.wait(60)
+        return decide(snapshot, configuration, proposals=proposals)
+
+    async with serving(rig) as url:
+
+        async def is_seen() -> bool:
+            return (await fetch(f"{url}/queues"))[0] == 200
+
+        await rig.until(is_seen)
+        monkeypatch.setattr("bosket.scheduler.endpoints.decide", slow)
+        asking = [asyncio.create_task(fetch(f"{url}/jobs")) for _ in range(20)]
+        assert await asyncio.to_thread(begun.wait, 60)
+        for path in ("order", "queues"):
+            async with aiohttp.ClientSession() as session, session.get(f"{url}/{path}") as refused:
+                assert (refused.status, refused.headers["Retry-After"]) == (503, "2")
+        goes_on.set()
+        answers = await asyncio.gather(*asking)
+        assert {status for status, _ in answers} == {200}
+        assert len({body for _, body in answers}) == 1
+        assert len(made) == 1
+        assert made[0] != threading.get_ident()
+        assert (await fetch(f"{url}/order"))[0] == 200
+
+
+async def test_a_report_that_fails_does_not_keep_the_next_from_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = await make_rig([node("n1", gpus=2), queue("q")])
+
+    def fails(*_: object, **__: object) -> Decisions:
+        raise ZeroDivisionError
+
+    async with serving(rig) as url:
+
+        async def is_seen() -> bool:
+            return (await fetch(f"{url}/queues"))[0] == 200
+
+        await rig.until(is_seen)
+        with monkeypatch.context() as patch:
+            patch.setattr("bosket.scheduler.endpoints.decide", fails)
+            assert (await fetch(f"{url}/jobs"))[0] == 500
+        assert (await fetch(f"{url}/jobs"))[0] == 200
 
 
 async def test_without_the_plugin_snapshot_programs_get_no_answers() -> None:

@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
-from bosket.api.core import Pod
+from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, SchedulingCondition
 from bosket.api.object import KubeObject
 from bosket.kube.transport import Request, Response, Stream, Transport
+from bosket.scheduler.answers.answer import (
+    LOWER_IN_ORDER,
+    OVER_FAIR_SHARE,
+    SEARCH_CUT_SHORT,
+    Answer,
+    Reason,
+    Tier,
+)
 from bosket.scheduler.io.status_writer import NUMBERS_PER_SECOND, NUMBERS_SECONDS
 from bosket.scheduler.io.waiting_reports import RENEWAL_SECONDS
 from bosket.scheduler.loop import service
+from bosket.scheduler.model.reason import POD_SCHEDULING_ERRORS
 from bosket.scheduler.options import Options
 from bosket.testing.build import job, node, pod, queue
 from tests.rig import NAMESPACE, Rig, make_rig
@@ -132,12 +141,9 @@ async def test_a_sentence_is_renewed_when_another_job_ahead_is_gone_without_an_e
 
 
 async def test_another_reason_is_told_at_once_on_the_pod_and_in_an_event_as_well() -> None:
-    """What KAI says of it stays the same: one node has too few GPUs."""
+    """What KAI says of it stays the same: the queue's limit is below what the job asks for."""
     rig = await a_cluster(
-        queue("a", quota=4), queue("b", quota=4),
-        *job("ours", gpus=4, on="n1", queue="a", namespace=NAMESPACE),
-        *job("theirs", gpus=4, on="n1", queue="b", namespace=NAMESPACE),
-        *job("w", gpus=8, queue="a", namespace=NAMESPACE),
+        queue("small", limit=4), node("n2", gpus=4), *job("w", gpus=8, queue="small", namespace=NAMESPACE)
     )  # fmt: skip
 
     async def told_to_the_pod() -> str:
@@ -146,14 +152,13 @@ async def test_another_reason_is_told_at_once_on_the_pod_and_in_an_event_as_well
 
     async with rig.running(scheduler):
         before = await rig.until(lambda: condition(rig, "w"))
-        assert before.message.startswith("needs 8 GPUs on one node; none is free; a holds 4 of its fair share of 4; ")
+        assert before.message.startswith("needs 8 GPUs; small is limited to 4 and holds 0; ")
         await rig.clock.sleep(2 * RENEWAL_SECONDS)
-        for kind, name in ((PodGroup, "theirs"), (Pod, "theirs-0")):
-            await rig.client.delete(kind, name, NAMESPACE)
+        await rig.client.delete(Node, "n1")
         began = rig.clock.monotonic()
 
         async def is_told() -> bool:
-            return (await told_to_the_pod()).startswith("needs 8 GPUs on one node; 4 are free; ")
+            return (await told_to_the_pod()).startswith("needs 8 GPUs on one node; the largest has 4")
 
         await rig.until(is_told)
         assert rig.clock.monotonic() - began < 2 * RENEWAL_SECONDS
@@ -163,6 +168,85 @@ async def test_another_reason_is_told_at_once_on_the_pod_and_in_an_event_as_well
         assert after.message.partition("\n")[2] == before.message.partition("\n")[2]
         messages = {each.message for each in await rig.events("Unschedulable")}
     assert messages == {before.message, after.message}
+
+
+async def test_pods_that_are_told_another_reason_are_written_slowly() -> None:
+    count = 60
+    rig = await a_cluster(
+        queue("small", limit=4), node("n2", gpus=4), *job("w", count, gpus=8, queue="small", namespace=NAMESPACE)
+    )
+    transport = Counting(rig.server.transport())
+    async with rig.running(scheduler, transport):
+        await rig.until(lambda: condition(rig, "w"))
+        await rig.clock.sleep(2 * RENEWAL_SECONDS)
+        transport.writes.clear()
+        await rig.client.delete(Node, "n1")
+        await rig.until(lambda: _written(transport, 1))
+        began = rig.clock.monotonic()
+        await rig.until(lambda: _written(transport, count))
+        assert rig.clock.monotonic() - began > 0.9 * count / NUMBERS_PER_SECOND
+        told = await condition(rig, "w")
+        pods = (await rig.client.list(Pod, NAMESPACE)).items
+        messages = {each.message for member in pods for each in member.status.conditions}
+    assert told is not None
+    assert told.message.startswith("needs 480 GPUs on 60 nodes; the largest has 4")
+    assert messages == {told.message}
+    assert transport.writes["podgroups"] == 1
+    assert transport.writes["pods"] == count
+
+
+async def _written(transport: Counting, pods: int) -> bool:
+    return transport.writes["pods"] >= pods
+
+
+async def test_a_reason_that_changes_between_fair_share_and_nodes_costs_no_more_than_a_number() -> None:
+    """Another queue's job comes and goes: the job's own queue is over its fair share, or it isn't."""
+    rig = await a_cluster(
+        queue("a", quota=4), queue("b", quota=4),
+        *job("ours", gpus=4, on="n1", queue="a", namespace=NAMESPACE),
+        *job("w", 3, gpus=8, min_member=1, queue="a", namespace=NAMESPACE),
+    )  # fmt: skip
+    transport, minutes = Counting(rig.server.transport()), 10
+    seen = set[str]()
+    async with rig.running(scheduler, transport):
+        await rig.until(lambda: condition(rig, "w"))
+        await rig.clock.sleep(NUMBERS_SECONDS)
+        transport.writes.clear()
+        for number in range(minutes * 2):
+            theirs = job(f"theirs-{number}", gpus=4, on="n1", queue="b", namespace=NAMESPACE)
+            await rig.apply(*theirs)
+            await rig.clock.sleep(13)
+            for each in theirs:
+                await rig.client.delete(type(each), each.metadata.name, NAMESPACE)
+            seen.add((await sentence(rig, "w")).split("; ")[1])
+            await rig.clock.sleep(20)
+            seen.add((await sentence(rig, "w")).split("; ")[1])
+    assert seen == {"none is free", "4 are free"}
+    assert transport.writes["pods"] == transport.writes["events"] == 0
+    assert 0 < transport.writes["podgroups"] <= minutes + 1
+
+
+@pytest.mark.parametrize(
+    ("code", "tier", "is_other"),
+    [(LOWER_IN_ORDER, "order", False), (OVER_FAIR_SHARE, "fairness", False), (SEARCH_CUT_SHORT, "order", True)],
+)
+async def test_jobs_served_before_it_and_fair_shares_are_no_other_reason_than_too_little_room(
+    monkeypatch: pytest.MonkeyPatch, code: str, tier: Tier, is_other: bool
+) -> None:
+    found = [Answer(Reason(POD_SCHEDULING_ERRORS, "nodes"), "none is free")]
+    monkeypatch.setattr("bosket.scheduler.answers.sentence.Sentences.of", lambda *_: found[0])
+    rig = await a_cluster(*waiting("w", 3, gpus=9))
+    transport = Counting(rig.server.transport())
+    async with rig.running(scheduler, transport):
+        await rig.until(lambda: condition(rig, "w"))
+        await rig.clock.sleep(NUMBERS_SECONDS)
+        transport.writes.clear()
+        found[0] = Answer(Reason(code, tier), "another sentence")
+        await rig.client.create(node("n2", gpus=8))  # for a cycle
+        await rig.clock.sleep(2 * NUMBERS_SECONDS)
+        assert await sentence(rig, "w") == "another sentence"
+    assert transport.writes["podgroups"] == 1
+    assert transport.writes["pods"] == (3 if is_other else 0)
 
 
 async def test_many_sentences_that_change_at_once_are_renewed_slowly() -> None:

@@ -31,6 +31,7 @@ class Answer:
     status: int = 200
     file_name: str = ""  #: what a browser saves it as
     note: str = ""  #: a line about it, in the header X-Note
+    retry_after_seconds: int = 0  #: when to ask again, in the header Retry-After; 0: not said
 
 
 Page = Callable[[], Awaitable[Answer]]
@@ -85,6 +86,8 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
             headers["Content-Disposition"] = f"attachment; filename={answer.file_name}"
         if answer.note:
             headers[NOTE_HEADER] = answer.note
+        if answer.retry_after_seconds:
+            headers["Retry-After"] = str(answer.retry_after_seconds)
         return web.Response(body=answer.body, status=answer.status, headers=headers)
 
     application = web.Application()

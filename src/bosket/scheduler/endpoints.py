@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,6 +22,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, make_plugins, open_session
 from bosket.scheduler.framework.endpoint import Endpoint, Insight
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.verdict import VerdictMemory
 from bosket.scheduler.options import Options
@@ -30,6 +32,7 @@ from bosket.scheduler.recording.writer import take
 from bosket.scheduler.state.cluster_state import ClusterState
 
 _NOT_YET = Answer(b"the scheduler has not seen the whole cluster yet\n", "text/plain", 503)
+_BUSY = Answer(b"another report is being made; ask again in 2 s\n", "text/plain", 503, retry_after_seconds=2)
 
 
 def add_endpoints(
@@ -62,8 +65,9 @@ def add_endpoints(
             now = env.clock.now()  # the state's own snapshot keeps its time while nothing changes
             return replace(state.snapshot(now), now=now, memory=VerdictMemory())
 
-        for path, answer in _REPORTS.items():
-            env.local_pages.add(path, _report_page(env, fresh_snapshot, configuration, answer))
+        reports = _ReportPages(env, fresh_snapshot, configuration)
+        for path in _REPORTS:
+            env.local_pages.add(path, partial(reports.answer, path))
             paths.add(path)
     return frozenset(paths)
 
@@ -73,12 +77,17 @@ def _queues(snapshot: Snapshot, configuration: Configuration) -> msgspec.Struct:
 
 
 def _jobs(snapshot: Snapshot, configuration: Configuration) -> msgspec.Struct:
-    return JobReport.of(job_rows(snapshot, decide(snapshot, configuration), snapshot.now))
+    return JobReport.of(job_rows(snapshot, _placed(snapshot, configuration), snapshot.now))
 
 
 def _order(snapshot: Snapshot, configuration: Configuration) -> msgspec.Struct:
-    turns = turn_order(snapshot, configuration, decide(snapshot, configuration))
+    turns = turn_order(snapshot, configuration, _placed(snapshot, configuration))
     return OrderReport(turns, len(turns))
+
+
+def _placed(snapshot: Snapshot, configuration: Configuration) -> Decisions:
+    """The decisions of a cycle that only places: a search for victims may take minutes, and a request has no budget."""
+    return decide(snapshot, configuration, proposals={})
 
 
 Report = Callable[[Snapshot, Configuration], msgspec.Struct]
@@ -86,19 +95,37 @@ Report = Callable[[Snapshot, Configuration], msgspec.Struct]
 _REPORTS: Final[dict[str, Report]] = {"/queues": _queues, "/jobs": _jobs, "/order": _order}
 
 
-def _report_page(
-    env: Environment, snapshot: Callable[[], Snapshot], configuration: Configuration, report: Report
-) -> Page:
-    one_at_a_time = asyncio.Lock()
+class _ReportPages:
+    """The pages of the reports. One report at a time is made, whatever its path: each takes a thread and much memory.
 
-    async def page() -> Answer:
-        async with one_at_a_time:
-            if not env.informers.synced:
-                return _NOT_YET
-            found = await asyncio.to_thread(report, snapshot(), configuration)
-            return Answer(msgspec.json.encode(found) + b"\n")
+    Further requests for the same path get the same answer; for other paths they are told to ask again.
+    """
 
-    return page
+    def __init__(self, env: Environment, snapshot: Callable[[], Snapshot], configuration: Configuration) -> None:
+        self._env, self._snapshot, self._configuration = env, snapshot, configuration
+        self._path = ""  # of the report that is being made
+        self._running: asyncio.Task[Answer] | None = None
+
+    async def answer(self, path: str) -> Answer:
+        """The report of a path, as JSON."""
+        if not self._env.informers.synced:
+            return _NOT_YET
+        if self._running is None:
+            self._path, self._running = path, asyncio.create_task(self._make(_REPORTS[path]))
+        elif self._path != path:
+            return _BUSY
+        # A request that is cancelled doesn't end the report: its thread goes on, and no other may begin beside it.
+        return await asyncio.shield(self._running)
+
+    async def _make(self, report: Report) -> Answer:
+        try:
+            return await asyncio.to_thread(_encoded, report, self._snapshot(), self._configuration)
+        finally:
+            self._running = None
+
+
+def _encoded(report: Report, snapshot: Snapshot, configuration: Configuration) -> Answer:
+    return Answer(msgspec.json.encode(report(snapshot, configuration)) + b"\n")
 
 
 def _page(env: Environment, endpoint: Endpoint, insight: Insight) -> Page:

@@ -83,8 +83,11 @@ class StatusWriter:
         self._controller.queue.add_after(subject, max(delay_seconds, earliest))  # the earliest of several counts
 
     def is_written(self, subject: Subject) -> None:
-        """Drops the pending write: the object already has this content."""
-        self._pending.pop(subject, None)
+        """Drops the pending write: the object already has this content. What only a renewal would change is kept: each
+        pod of a gang that is written causes a cycle, which would drop the renewals of the others."""
+        pending = self._pending.get(subject)
+        if pending is not None and pending.numbers_only is not False:
+            del self._pending[subject]
 
     def forget(self, subject: Subject) -> None:
         """Drops the pending write and the record of the last one."""

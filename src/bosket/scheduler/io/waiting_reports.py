@@ -4,7 +4,8 @@ A message begins with the sentence of `answers.sentence`, on a line of its own b
 first line alone; KAI's texts follow as KAI has them. What KAI says decides when a report is due. The sentence is made
 when the message is written, so that a cycle pays nothing for it. A sentence that is no longer true, because others came
 or went, is renewed on the pod group a while later, as `StatusWriter` does with texts that differ in numbers alone; on
-the pods, and as an event, only when it is another reason.
+the pods, and as an event, only when it is another reason. Too little room is one reason, whoever has the room: its own
+queue's fair share, the jobs before it and the nodes take turns in the sentence from cycle to cycle.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ from bosket.kube.client import PatchType
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.runtime.worker_thread import Slices
-from bosket.scheduler.answers.answer import Answer
+from bosket.scheduler.answers.answer import LOWER_IN_ORDER, OVER_FAIR_SHARE, Answer, Reason
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.io.status_writer import DELAY_SECONDS, NUMBERS_PER_SECOND, PendingWrite, StatusWriter
 from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.reason import CONDITION_TYPE, NOT_READY, LeftOutOfCycles, NotReady, unknown_subgroup
+from bosket.scheduler.model.reason import (
+    CONDITION_TYPE,
+    NOT_READY,
+    POD_SCHEDULING_ERRORS,
+    LeftOutOfCycles,
+    NotReady,
+    unknown_subgroup,
+)
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.cluster_state import ClusterState
@@ -48,6 +56,7 @@ RENEWAL_REST = 100.0
 SHARED_SECONDS = 0.8 * DELAY_SECONDS
 
 _Kind = tuple[str, str]  #: code and tier of a reason: what an answer is about, its numbers apart
+_NO_ROOM: _Kind = (POD_SCHEDULING_ERRORS, "nodes")
 
 
 class WaitingReports:
@@ -147,12 +156,13 @@ class WaitingReports:
             _log.exception("pod group %s: no sentence for its reason", waiting.job.key)
             return None
 
-    def _worded(self, waiting: Waiting, text: str) -> str:
-        """The message with KAI's text in it, now that it is written."""
+    def _worded(self, waiting: Waiting, text: str, *, is_renewable: bool = False) -> str:
+        """The message with KAI's text in it, now that it is written. `is_renewable`: on the pod group."""
         answer = self._answer(waiting)
         if answer is None:
             return text
-        self._kinds[waiting.job.key] = answer.reason.code, answer.reason.tier
+        if is_renewable:
+            self._kinds[waiting.job.key] = _kind(answer.reason)
         return f"{answer.sentence}\n{text}"
 
     async def _renew(self) -> None:
@@ -172,14 +182,15 @@ class WaitingReports:
                 continue
             if not _says(conditions[-1].message, waiting.text):
                 continue  # the report itself is still to be written
-            kind = answer.reason.code, answer.reason.tier
+            kind = _kind(answer.reason)
             is_other_reason = self._kinds.setdefault(key, kind) != kind
-            if is_other_reason:
-                for task in self._reported_pods(waiting):
-                    self._write_on_pod(waiting, task, numbers_only=False)
             delay = DELAY_SECONDS + renewed / NUMBERS_PER_SECOND
             self._write_on_group(waiting, group, numbers_only=not is_other_reason, delay_seconds=delay)
             renewed += 1
+            for task in self._reported_pods(waiting) if is_other_reason else ():
+                delay = DELAY_SECONDS + renewed / NUMBERS_PER_SECOND
+                self._write_on_pod(waiting, task, numbers_only=False, delay_seconds=delay)
+                renewed += 1
 
     # Writes
 
@@ -203,7 +214,9 @@ class WaitingReports:
                 return
         self._write_on_pod(waiting, task)
 
-    def _write_on_pod(self, waiting: Waiting, task: Task, *, numbers_only: bool | None = None) -> None:
+    def _write_on_pod(
+        self, waiting: Waiting, task: Task, *, numbers_only: bool | None = None, delay_seconds: float = DELAY_SECONDS
+    ) -> None:
         """`numbers_only`: of a sentence that is renewed, whether its numbers alone differ."""
         latest = self._state.task(task.key) if numbers_only is not None else None
         pod, text = latest.pod if latest is not None else task.pod, _about_pod(waiting, task)
@@ -222,9 +235,8 @@ class WaitingReports:
             )  # fmt: skip
             self._events.event(pod, "Warning", UNSCHEDULABLE, message)
 
-        self._status.submit(
-            ("Pod", task.key), PendingWrite((text,), write, self._report_again(waiting.job), numbers_only)
-        )
+        pending = PendingWrite((text,), write, self._report_again(waiting.job), numbers_only)
+        self._status.submit(("Pod", task.key), pending, delay_seconds=delay_seconds)
 
     def _send_group_event(self, waiting: Waiting, reason: str) -> None:
         job, text = waiting.job, waiting.text
@@ -254,7 +266,7 @@ class WaitingReports:
         codes = [each for each in waiting.reasons if each.code]
 
         async def write() -> None:
-            message = self._worded(waiting, waiting.text)
+            message = self._worded(waiting, waiting.text, is_renewable=True)
             condition = SchedulingCondition(
                 type=CONDITION_TYPE,
                 nodePool=self._node_pool,
@@ -292,6 +304,12 @@ class WaitingReports:
 
 def _content(waiting: Waiting) -> tuple[object, ...]:
     return waiting.reasons, waiting.tasks, waiting.active
+
+
+def _kind(reason: Reason) -> _Kind:
+    """What a sentence is about. In a busy cluster jobs are served before a job in one cycle and not in the next, and
+    queues pass their fair share and come back: a write to the group, all pods and events for each would never end."""
+    return _NO_ROOM if reason.code in (LOWER_IN_ORDER, OVER_FAIR_SHARE) else (reason.code, reason.tier)
 
 
 def _has_condition(waiting: Waiting) -> bool:

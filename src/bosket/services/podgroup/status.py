@@ -115,6 +115,8 @@ def _evicted(group: PodGroup, members: Sequence[Member], now: float) -> PodGroup
     if before is not None and before.message == _restarted(note):
         return before  # it had its minimum again: what it lacks now isn't for this eviction
     is_recent = now - note.seconds < _EVICTION_SECONDS
+    if not is_recent and before is not None and before.status == "False" and before.message == note.sentence:
+        return before  # it kept its minimum then: that its pods are gone now isn't for this eviction
     if not members or is_recent or (before is not None and before.status == "True"):
         return _turned(before, "True", _BY_ACTION.get(note.action, EVICTED), note.sentence, now)
     return before
