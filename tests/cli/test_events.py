@@ -17,7 +17,7 @@ from bosket.scheduler.model.cause import Preempted
 from bosket.testing.build import gang, job, node, pod_group, queue
 from bosket.testing.cluster import NOW
 from bosket.tools.history import history
-from tests.cli.everyday import as_terminal, owned, printed, recorded
+from tests.cli.everyday import HOSTILE, as_terminal, controls, owned, printed, recorded
 
 
 def scheduled(pod: str, on: str, at: float, namespace: str = "default") -> Event:
@@ -114,6 +114,22 @@ def test_what_the_scheduler_noted_on_the_pod_group_tells_the_cause_long_after(
     assert (row["state"], row["reason"]) == ("evicted", "Evicted")
     assert "4 pods evicted at" in row["sentence"]
     assert "a takes it back from b" in row["sentence"]
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_escape_sequences_in_a_note_do_not_reach_the_terminal(
+    columns: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = EvictionNote(at=format_time(NOW - 60), action="reclaim", why=f"because {HOSTILE}", by="default/other")
+    victim = pod_group("victim", evicted=NOW - 60)
+    victim.metadata.annotations["bosket.dev/last-eviction"] = note.encoded()
+    file = recorded(tmp_path, [queue("q"), node("n"), victim])
+    if columns is not None:
+        as_terminal(monkeypatch, columns, colour=False)
+    for command in ("events", "jobs", "top"):
+        shown = printed(capsys, command, "--snapshot", file)
+        assert "because" in shown
+        assert not controls(shown), command
 
 
 def test_other_events_and_earlier_ones_are_left_out() -> None:
