@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from bosket.testing.build import cordoned, job, node, queue
 from bosket.testing.cluster import NOW, state_of
 
 LONG = "evaluation-of-all-checkpoints-of-the-large-language-model"
+
+#: Sets the title of a terminal, clears it, and goes back to the line's beginning.
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\r."
 
 
 def owned(made: list[KubeObject], workload: str) -> list[KubeObject]:
@@ -80,3 +84,8 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     captured = capsys.readouterr()
     assert code == 0, captured.err
     return captured.out
+
+
+def controls(text: str) -> set[str]:
+    """The control characters in a text, line feeds apart."""
+    return {each for each in text if unicodedata.category(each) == "Cc"} - {"\n"}

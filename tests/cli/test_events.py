@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bosket.api.core import Event, ObjectReference
 from bosket.api.eviction_note import EvictionNote
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_time
+from bosket.cli.events import EventReport, event_lines
 from bosket.cli.main import main
+from bosket.cli.view import ViewFlags
 from bosket.scheduler.model.cause import Preempted
 from bosket.testing.build import gang, job, node, pod_group, queue
 from bosket.testing.cluster import NOW
 from bosket.tools.history import history
-from tests.cli.everyday import as_terminal, owned, printed, recorded
+from tests.cli.everyday import HOSTILE, as_terminal, controls, owned, printed, recorded
 
 
 def scheduled(pod: str, on: str, at: float, namespace: str = "default") -> Event:
@@ -114,6 +119,47 @@ def test_what_the_scheduler_noted_on_the_pod_group_tells_the_cause_long_after(
     assert (row["state"], row["reason"]) == ("evicted", "Evicted")
     assert "4 pods evicted at" in row["sentence"]
     assert "a takes it back from b" in row["sentence"]
+
+
+@pytest.mark.parametrize("amount", ["1.2.3", ".", "...", "1.", ".5", "9" * 400, "٣"])
+def test_an_amount_that_is_no_number_is_left_out(amount: str) -> None:
+    event = evicted("g-0", "g", NOW, by="other")
+    event = msgspec.structs.replace(event, message=f"Run time lost: {amount} of workload default/g")
+    (gone,) = history([event], [], [], NOW - 60)
+    assert gone.lost_gpu_hours is None
+
+
+@given(
+    reason=st.sampled_from(["Evict", "Scheduled"]),
+    message=st.text(alphabet="pod: /was\n.19٣to node of workload"),
+    time=st.sampled_from(["", "x", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", format_time(NOW)]),
+    name=st.text(max_size=8),
+)
+def test_no_event_ends_the_command(reason: str, message: str, time: str, name: str) -> None:
+    kind = "Pod" if reason == "Scheduled" else "PodGroup"
+    about = ObjectReference(kind=kind, name=name, namespace=name)
+    event = Event(
+        metadata=ObjectMeta(name="e"), involvedObject=about, reason=reason, message=message, firstTimestamp=time
+    )
+    found = history([event], [], [], float("-inf"))
+    assert len(found) == 1
+    assert list(event_lines(EventReport(NOW - 60, NOW, found, is_complete=True), ViewFlags()))
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_escape_sequences_in_a_note_do_not_reach_the_terminal(
+    columns: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = EvictionNote(at=format_time(NOW - 60), action="reclaim", why=f"because {HOSTILE}", by="default/other")
+    victim = pod_group("victim", evicted=NOW - 60)
+    victim.metadata.annotations["bosket.dev/last-eviction"] = note.encoded()
+    file = recorded(tmp_path, [queue("q"), node("n"), victim])
+    if columns is not None:
+        as_terminal(monkeypatch, columns, colour=False)
+    for command in ("events", "jobs", "top"):
+        shown = printed(capsys, command, "--snapshot", file)
+        assert "because" in shown
+        assert not controls(shown), command
 
 
 def test_other_events_and_earlier_ones_are_left_out() -> None:

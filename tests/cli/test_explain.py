@@ -7,13 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import convert, to_builtins
 
+from bosket.api.kai import PodGroup
+from bosket.cli.explanation_text import print_explanation
 from bosket.cli.main import main
+from bosket.scheduler.answers.cluster import Cluster
+from bosket.scheduler.answers.explain import explain_as_written
 from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped
 from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import NOW, state_of
+from tests.cli.everyday import HOSTILE, as_terminal, controls, printed, recorded
 
 CONTRACT = {
     "job": dict,
@@ -116,4 +123,37 @@ def test_on_a_terminal_nothing_is_cut_off(snapshot: str, columns: int) -> None:
     plain = subprocess.run(
         command, env={**environment, "NO_COLOR": "1"}, capture_output=True, text=True, check=True
     ).stdout
-    assert all(len(line) <= columns for line in plain.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines())
+    lines = plain.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+    assert all(len(line) <= columns for line in lines if not line.lstrip().startswith("kubectl "))
+
+
+@pytest.mark.parametrize("job_or_all", ["pair", "--all"])
+def test_a_command_is_one_line_on_a_narrow_terminal_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, job_or_all: str
+) -> None:
+    busy = job("busy", gpus=6, on="n", preemptibility="non-preemptible")
+    file = recorded(tmp_path, [queue("q"), node("n"), *busy, *job("pair", 2, gpus=2)])
+    question = ("explain", job_or_all, "--snapshot", file, "--seconds", "30")
+    piped = printed(capsys, *question)
+    commands = [line for line in piped.splitlines() if line.startswith("     kubectl patch ")]
+    assert commands
+    assert all(len(line) > 80 for line in commands)
+    as_terminal(monkeypatch, 80, colour=False)
+    shown = printed(capsys, *question)
+    assert [line for line in shown.splitlines() if line.startswith("     kubectl patch ")] == commands
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_escape_sequences_of_what_tenants_write_do_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int | None
+) -> None:
+    status = {"schedulingConditions": [{"type": "UnschedulableOnNodePool", "message": f"no room {HOSTILE}"}]}
+    group, *pods = job("g")
+    group = convert({**to_builtins(group), "status": status}, PodGroup)
+    state = state_of([queue("q"), group, *pods])
+    answer = explain_as_written(Cluster(read(zipped(take(state, StateOptions(), Configuration(), NOW)))), group.key)
+    assert HOSTILE in answer.sentence
+    if columns is not None:
+        as_terminal(monkeypatch, columns, colour=False)
+    print_explanation(answer)
+    assert not controls(capsys.readouterr().out)

@@ -202,6 +202,11 @@ async def test_a_tenant_sees_what_its_rights_show_and_is_told_what_they_do_not(
         assert (code, out) == (1, "")
         assert "whose turn it is can't be known without all of: Node, Queue, Pod, PodGroup" in err
 
+        code, out, err = await cluster.said(cluster.tenant, "eta", "waits")
+        assert (code, out) == (1, "")
+        assert "your rights don't show every Node and Queue and PodGroup and Pod of the cluster" in err
+        assert "an estimate on a part of it would be wrong" in err
+
 
 @pytest.mark.parametrize("columns", [80, 160])
 async def test_what_a_tenant_sees_fits_its_terminal(

@@ -7,7 +7,8 @@ embedded cluster has made of the same files (`tests/examples`); with the workloa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from bosket.scheduler.state.options import StateOptions
 from bosket.services.podgrouper.table import GROUPERS, WRAPPERS
 from bosket.testing.build import node, priority_class, queue
 from bosket.testing.cluster import NOW, state_of
+from bosket.tools.expansion.expand import expand
 from bosket.tools.expansion.item import ExpansionError
 from bosket.tools.expansion.manifests import Manifest
 from bosket.tools.expansion.rules import GROUPED, RULES
@@ -103,6 +105,23 @@ JOB_SET = {
         {"name": "node", "replicas": 2, "template": {"spec": {"parallelism": 2, "template": NEVER}}},
     ]
 }
+#: A runtime, and what asks for it.
+TRAIN_JOB = [
+    {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch"},
+        "spec": {"template": {"spec": JOB_SET}},
+    },
+    with_spec(
+        "trainer.kubeflow.org/v1alpha1",
+        "TrainJob",
+        {
+            "runtimeRef": {"name": "torch"},
+            "trainer": {"numNodes": 3, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}},
+        },
+    ),
+]
 #: By case: the workload, and of each of its groups minimum and pods.
 ALONE: dict[str, tuple[Document, list[tuple[int, int]]]] = {
     "a Job runs as many pods as are to complete": (
@@ -285,6 +304,70 @@ def test_what_is_wrong_is_told_by_object_and_field(workload: Document, said: str
     with pytest.raises(ExpansionError) as error:
         groups_of([workload])
     assert said in str(error.value)
+
+
+def changed(value: Any, wrong: Any) -> Iterator[Any]:
+    """The value with another one in place of each of its parts in turn."""
+    yield wrong
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield from ({**value, name: each} for each in changed(below, wrong))
+    elif isinstance(value, list):
+        for at, below in enumerate(value):
+            yield from ([*value[:at], each, *value[at + 1 :]] for each in changed(below, wrong))
+
+
+@pytest.mark.parametrize("wrong", ["x", 7, ["x"], {"x": "x"}], ids=repr)
+@pytest.mark.parametrize("case", [*ALONE, "TrainJob"])
+def test_a_field_of_another_type_is_refused_in_a_sentence(case: str, wrong: Any) -> None:
+    documents = [ALONE[case][0]] if case in ALONE else TRAIN_JOB
+    for number, document in enumerate(documents):
+        for spec in changed(document.get("spec"), wrong):
+            with suppress(ExpansionError):
+                given = [*documents[:number], {**document, "spec": spec}, *documents[number + 1 :]]
+                expand([Manifest(each, "the test") for each in given], "default", NOW)
+
+
+def test_what_a_runtime_has_in_place_of_objects_is_told_by_object_and_field() -> None:
+    runtime, job = TRAIN_JOB
+    for jobs, said in (
+        (["x"], "ClusterTrainingRuntime default/torch: spec.template.spec.replicatedJobs[0] is 'x', not an object"),
+        ([{"name": "node", "template": "x"}], "spec.template.spec.replicatedJobs[0].template is 'x', not an object"),
+        (
+            [{"name": "node", "template": {"spec": {"template": {"spec": {"containers": ["x"]}}}}}],
+            "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0] is 'x', not an object",
+        ),
+    ):
+        given = {**runtime, "spec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+        with pytest.raises(ExpansionError) as error:
+            expand([Manifest(given, "the test"), Manifest(job, "the test")], "default", NOW)
+        assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        with_spec(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            {
+                "replicatedJobs": [
+                    {"name": "a", "replicas": 40, "template": {"spec": {"parallelism": 40, "template": NEVER}}}
+                ]
+            },
+        ),
+        with_spec("ray.io/v1", "RayCluster", {**RAY, "workerGroupSpecs": [
+            {"groupName": "gpu", "replicas": 90_000, "numOfHosts": 90_000, "template": TEMPLATE}
+        ]}),
+        with_spec("apps/v1", "Deployment", {"replicas": 1001, "template": TEMPLATE}),
+    ],
+    ids=lambda each: each["kind"],
+)  # fmt: skip
+def test_pods_are_bounded_over_all_levels(workload: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bosket.tools.expansion.expand.MOST_PODS", 1000)
+    monkeypatch.setattr("bosket.tools.expansion.expand._MOST_OBJECTS", 2000)
+    with pytest.raises(ExpansionError, match="the files come to more than"):
+        expand([Manifest(workload, "the test")], "default", NOW)
 
 
 def test_definitions_have_no_pods() -> None:

@@ -191,3 +191,14 @@ def test_the_command_answers_about_a_snapshot_file(tmp_path: Path, capsys: pytes
     assert text.startswith("default/x starts in about 5h, at ")
     assert "waits for default/a, which ends at about " in text
     assert main(["eta", "nobody", "--snapshot", str(file)]) == 1
+
+
+@pytest.mark.parametrize("command", ["eta", "explain"])
+def test_of_a_pod_whose_pod_group_has_gone_nothing_is_asked(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "snapshot.zip"
+    _group, left = timed("x", hours=1)
+    file.write_bytes(zipped(take(state_of([*SCENE, left]), StateOptions(), ALLOCATE, NOW)))
+    assert main([command, left.metadata.name, "--snapshot", str(file)]) == 1
+    assert "pod group default/x isn't one of this scheduler's: it has gone" in capsys.readouterr().err

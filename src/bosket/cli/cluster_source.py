@@ -103,6 +103,17 @@ def open_cluster(flags: SourceFlags | None) -> Source:
     )
 
 
+def require_whole_cluster(source: Source, answer: str) -> None:
+    """Refuses where the caller's rights show only a part of the cluster: `answer` ("a plan") would promise room that
+    others hold."""
+    unknown = [each for each in ("Node", "Queue", "PodGroup", "Pod") if each in source.unread]
+    if unknown:
+        raise CommandError(
+            f"your rights don't show every {' and '.join(unknown)} of the cluster, and {answer} on a part of it would "
+            "be wrong; an administrator can grant get and list, or give you a snapshot (bosket snapshot) for --snapshot"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Events and the objects that they are about, and how much of them was readable."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.cluster_source import SourceFlags, open_cluster
+from bosket.cli.cluster_source import SourceFlags, open_cluster, require_whole_cluster
 from bosket.cli.explain import key_of
 from bosket.cli.output import CommandError, Flag, UsageError, flush_line, stdout
 from bosket.cli.quantity_text import duration
@@ -49,6 +49,7 @@ def eta(
     if job is None:
         raise UsageError("which job? bosket eta [NAMESPACE/]NAME")
     found = open_cluster(source)
+    require_whole_cluster(found, "an estimate")
     cluster = found.cluster
     try:
         key = find_job(cluster, key_of(job, found.namespace))

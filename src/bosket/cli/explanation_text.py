@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bosket.cli.output import is_terminal, stdout
+from bosket.cli.output import is_terminal, printable, stdout
 
 if TYPE_CHECKING:
     from bosket.scheduler.answers.explain_all import Example, Group, Waiters
@@ -76,7 +76,7 @@ def print_waiters(answer: Waiters) -> None:
         )
         _line(f"{best.change.sentence} ({_ACTORS[best.change.actor]}; found for {best.job})", indent=2)
         for each in best.change.commands:
-            _line(each, indent=5)
+            _unwrapped(each, indent=5)
 
 
 def _headline(group: Group) -> str:
@@ -141,7 +141,7 @@ def _changes(answer: Explanation) -> None:
         _line(f"{number}. {change.sentence} ({_ACTORS[change.actor]})", indent=2)
         _line(_then(change), indent=5, style="dim")
         for each in change.commands:
-            _line(each, indent=5)
+            _unwrapped(each, indent=5)
         if change.made_in:
             _line(f"to be changed in the template of {change.made_in}", indent=5)
     if not answer.complete:
@@ -179,6 +179,13 @@ def _line(text: str, *, indent: int = 0, style: str = "") -> None:
     from rich.text import Text
 
     if not is_terminal():
-        stdout().print(Text(" " * indent + text), soft_wrap=True)
+        _unwrapped(text, indent=indent)
         return
-    stdout().print(Padding(Text(text, style=style), (0, 0, 0, indent)))
+    stdout().print(Padding(Text(printable(text), style=style), (0, 0, 0, indent)))
+
+
+def _unwrapped(text: str, *, indent: int = 0) -> None:
+    """A line as long as it is, such as a command, which is pasted into a shell."""
+    from rich.text import Text
+
+    stdout().print(Text(" " * indent + printable(text)), soft_wrap=True)

@@ -5,9 +5,10 @@ Data goes to standard output, everything else to standard error, so that output 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -20,6 +21,8 @@ LogFormat = Literal["human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 #: An option that is given or not.
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
+#: Unicode's category Cc (control characters) without the line feed.
+_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 class CommandError(Exception):
@@ -49,12 +52,18 @@ def stdout() -> Console:
     return Console(highlight=False, emoji=False, color_system=None, width=10_000)
 
 
+def printable(text: str) -> str:
+    """The text with "?" for each control character but the line feed. Whoever may write an event or an annotation
+    chooses what is in it, escape sequences that steer the reader's terminal included."""
+    return _CONTROL.sub("?", text)
+
+
 def complain(message: str) -> None:
     """One line on standard error."""
     from rich.console import Console
 
     Console(stderr=True, highlight=False, emoji=False, soft_wrap=True).print(
-        f"bosket: {message}", style="red", markup=False
+        f"bosket: {printable(message)}", style="red", markup=False
     )
 
 
@@ -88,7 +97,7 @@ def table(
             overflow="fold" if column in texts else "ellipsis",
         )
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(printable, row))
     return made
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.cluster_source import SourceFlags, open_cluster
+from bosket.cli.cluster_source import SourceFlags, open_cluster, require_whole_cluster
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line
 from bosket.cli.path import FilePath
 from bosket.cli.view import ViewFlags, line_width, print_lines
@@ -71,7 +71,7 @@ def plan(
     if not (file or set_ or drain or add_nodes or delete or patch):
         raise UsageError("what is planned? name a file with -f, or --set, --drain, --add-nodes, --delete or --patch")
     opened = open_cluster(source)
-    _check_rights(opened)
+    require_whole_cluster(opened, "a plan")
     if expect is not None and (digest := opened.cluster.digest()) != expect:
         raise CommandError(f"the cluster is no longer what was planned on: its digest is {digest}, not {expect}")
     changes = Changes(
@@ -89,16 +89,6 @@ def plan(
 
         print_lines(plan_lines(made, line_width(ViewFlags())))
     return made.exit_code
-
-
-def _check_rights(source: Source) -> None:
-    """A plan on a part of the cluster would promise room that others hold."""
-    unknown = [each for each in ("Node", "Queue", "PodGroup", "Pod") if each in source.unread]
-    if unknown:
-        raise CommandError(
-            f"your rights don't show every {' and '.join(unknown)} of the cluster, and a plan on a part of it would be "
-            "wrong; an administrator can grant get and list, or give you a snapshot (bosket snapshot) for --snapshot"
-        )
 
 
 def _patches(paths: tuple[Path, ...]) -> tuple[ObjectPatch, ...]:

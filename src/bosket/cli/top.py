@@ -14,9 +14,9 @@ from bosket.cli.cluster_source import SourceFlags, open_cluster, open_history
 from bosket.cli.events import EventReport, event_lines
 from bosket.cli.failure import failure_of
 from bosket.cli.jobs import job_lines
-from bosket.cli.output import Flag, flush_line, stdout
+from bosket.cli.output import Flag, flush_line, printable, stdout
 from bosket.cli.queues import most_interesting, queue_lines
-from bosket.cli.view import ViewFlags, print_lines, say_what_is_unknown
+from bosket.cli.view import ViewFlags, harmless, print_lines, say_what_is_unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,7 +123,7 @@ def _watch(console: Console, flags: SourceFlags, every: float) -> None:
             shown = fitted(_sections(frame), console.height - 2)
             clock = time.strftime("%H:%M:%S", time.localtime(frame.time))
             head = Text(f"bosket top  {clock}  every {every:g} s  Ctrl-C ends it", "dim")
-            head.append(f"  {problem}", "red")
+            head.append(f"  {printable(problem)}", "red")
             head.truncate(console.width)
             screen.update(Group(head, *(_unwrapped(line) for line in shown)), refresh=True)
             time.sleep(every)
@@ -136,7 +136,8 @@ def _watch(console: Console, flags: SourceFlags, every: float) -> None:
 def _unwrapped(line: Text | str) -> Text:
     from rich.text import Text
 
-    text = Text(line) if isinstance(line, str) else line.copy()
+    shown = harmless(line)
+    text = Text(shown) if isinstance(shown, str) else shown
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 

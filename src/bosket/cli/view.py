@@ -17,7 +17,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import Source, SourceFlags, open_cluster
 from bosket.cli.failure import failure_of
-from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout
+from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, printable, stdout
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -158,10 +158,11 @@ _PLURALS: Final = {"Node": "nodes", "Queue": "queues", "Pod": "pods", "PodGroup"
 
 
 def print_lines(lines: Iterable[Text | str]) -> None:
-    """Lines on standard output, never wrapped or cut; in ASCII where it knows nothing else."""
+    """Lines on standard output, never wrapped or cut; in ASCII where it knows nothing else, and without control
+    characters."""
     console = stdout()
     for line in lines:
-        console.print(_encodable(line), soft_wrap=True, overflow="ignore", no_wrap=True, markup=False)
+        console.print(_encodable(harmless(line)), soft_wrap=True, overflow="ignore", no_wrap=True, markup=False)
 
 
 def _print(found: A, flags: ViewFlags, lines: Callable[[A], Iterable[Text | str]], data: Callable[[A], Any]) -> None:
@@ -180,6 +181,15 @@ def _print(found: A, flags: ViewFlags, lines: Callable[[A], Iterable[Text | str]
     if flags.watch and not console.is_terminal:
         print_lines([""])
     sys.stdout.flush()
+
+
+def harmless(line: Text | str) -> Text | str:
+    """The line as `printable` makes it, with the styles that it has."""
+    if isinstance(line, str):
+        return printable(line)
+    shown = line.copy()
+    shown.plain = printable(line.plain)  # as long as before: styles stay where they are
+    return shown
 
 
 def _encodable(line: Text | str) -> Text | str:

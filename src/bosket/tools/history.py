@@ -33,9 +33,11 @@ _TOGETHER_SECONDS: Final = 60.0
 _SCHEDULED: Final = "Scheduled"
 _EVICTED: Final = "Evict"
 _NODE: Final = re.compile(r"to node (\S+)")
-_EVICTED_POD: Final = re.compile(r"[Pp]od:? (\S+/\S+?)\b(?: was|$|\n)")
+# Names have no slashes: where two repetitions could share them, a message of slashes is tried in all ways.
+_EVICTED_POD: Final = re.compile(r"[Pp]od:? ([^\s/]+/[^\s/]+?)\b(?: was|$|\n)")
 _RULE: Final = re.compile(r"^(?:Reclaim|Preempt|Consolidation|Stale gang): (.+)$", re.MULTILINE)
-_LOST: Final = re.compile(r"([0-9.]+) of workload")
+# Anybody may write events: only what is a number, and one of this world, is read as one.
+_LOST: Final = re.compile(r"(?<![\d.])(\d{1,12}(?:\.\d{1,12})?) of workload", re.ASCII)
 #: What controllers add to the names of pods.
 _RANDOM_END: Final = re.compile(r"-[a-z0-9]{5}$")
 
@@ -152,7 +154,7 @@ def _happening(what: tuple[str, ...], together: _Together) -> Happening:
         by=evictor,
         action=together.first.metadata.annotations.get(EVICTOR_ACTION_ANNOTATION, ""),
         why=rule[1] if rule is not None else "",
-        lost_gpu_hours=float(lost[1].rstrip(".")) if lost is not None else None,
+        lost_gpu_hours=float(lost[1]) if lost is not None else None,
     )
 
 

@@ -43,7 +43,21 @@ class UnknownJob(LookupError):
 
 
 def find_job(cluster: Cluster, key: ObjectKey) -> ObjectKey:
-    """The pod group of that name, or that of the pod or workload of that name. Raises `UnknownJob`."""
+    """The pod group of that name, or that of the pod or workload of that name; it is a job of the cluster's snapshot.
+    Raises `UnknownJob`."""
+    found = _named_group(cluster, key)
+    if found not in cluster.snapshot().jobs:  # a pod's annotation may name a group that has gone
+        raise _not_ours(found)
+    return found
+
+
+def _not_ours(key: ObjectKey) -> UnknownJob:
+    return UnknownJob(
+        f"pod group {key} isn't one of this scheduler's: it has gone, or another scheduler or shard has it"
+    )
+
+
+def _named_group(cluster: Cluster, key: ObjectKey) -> ObjectKey:
     if cluster.get(PodGroup, key) is not None:
         return key
     pod = cluster.get(Pod, key)
@@ -87,7 +101,7 @@ def explain(
     began, decides_before = clock(), cluster.decides
     trial = Trial(cluster, key, decided)
     if key not in trial.snapshot.jobs:
-        raise UnknownJob(f"pod group {key} isn't one of this scheduler's: another scheduler or another shard has it")
+        raise _not_ours(key)
     if seconds is None:
         seconds = next(each for nodes, each in SECONDS if len(trial.snapshot.nodes) <= nodes)
     job = trial.job
@@ -125,7 +139,7 @@ def explain_as_written(cluster: Cluster, key: ObjectKey) -> Explanation:
         (each for each in job_rows(cluster.snapshot(), None, cluster.now) if (each.namespace, each.name) == key), None
     )
     if row is None:
-        raise UnknownJob(f"pod group {key} isn't one of this scheduler's")
+        raise _not_ours(key)
     return Explanation(
         job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state, row.workload),
         verdict=None,

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
+from bosket.services.podgrouper.field import Part
+from bosket.services.podgrouper.owner import GroupVersionKind, Owner
 from bosket.tools.expansion.item import Document, Item, child, counted, pod_of, template_metadata
 
 _JOBSET: Final = "jobset.sigs.k8s.io"
@@ -44,6 +46,7 @@ def stateful_set(item: Item) -> Iterator[Document]:
     template = item.template("spec", "template")
     first = item.count("spec", "ordinals", "start", default=0)
     claims = item.part.parts("spec", "volumeClaimTemplates") or ()
+    given = template.parts("spec", "volumes") or ()
     for ordinal in range(first, first + item.count("spec", "replicas")):
         name = f"{item.name}-{ordinal}"
         labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
@@ -62,7 +65,7 @@ def stateful_set(item: Item) -> Iterator[Document]:
         taken = {each["name"] for each in volumes}
         pod["spec"]["volumes"] = [
             *volumes,
-            *(each for each in pod["spec"].get("volumes") or () if each.get("name") not in taken),
+            *(dict(each.content) for each in given if each.text("name") not in taken),
         ]
         yield pod
 
@@ -167,22 +170,38 @@ def train_job(item: Item) -> Iterator[Document]:
         raise item.part.error(
             f'is "{name}"; put this {kind} into the files, too: it says what the pods are', "spec", "runtimeRef", "name"
         )
-    template = item.part.within(runtime).part("spec", "template", "spec")
+    gvk = GroupVersionKind.of(runtime["apiVersion"], kind)
+    template = Part(Owner.untyped(gvk, runtime)).part("spec", "template", "spec")
     if template is None:
         raise item.part.error(f"names the {kind} {name}, which has no spec.template.spec", "spec", "runtimeRef")
-    spec = copy.deepcopy(dict(template.content))
+    jobs = [_replicated(item, each) for each in template.parts("replicatedJobs") or ()]
+    yield child(
+        item,
+        "jobset.x-k8s.io/v1alpha2",
+        "JobSet",
+        item.name,
+        spec=copy.deepcopy({**template.content, "replicatedJobs": jobs}),
+    )
+
+
+def _replicated(item: Item, runtime: Part) -> Document:
+    """A replicated job of a TrainJob's runtime, as the TrainJob asks for it."""
+    document = dict(runtime.content)
+    if runtime.text("name") not in ("node", "trainer-node"):
+        return document
+    template, job_spec = runtime.part("template"), runtime.part("template", "spec")
+    spec = dict(job_spec.content) if job_spec is not None else {}
     nodes = item.part.count("spec", "trainer", "numNodes")
+    if nodes is not None:
+        spec["parallelism"] = spec["completions"] = nodes
     resources = item.part.part("spec", "trainer", "resourcesPerNode")
-    for replicated in spec.get("replicatedJobs") or ():
-        if replicated.get("name") not in ("node", "trainer-node"):
-            continue
-        job_spec = replicated.setdefault("template", {}).setdefault("spec", {})
-        if nodes is not None:
-            job_spec["parallelism"] = job_spec["completions"] = nodes
-        containers = job_spec.get("template", {}).get("spec", {}).get("containers") or ()
-        if resources is not None and containers:
-            containers[0]["resources"] = dict(resources.content)
-    yield child(item, "jobset.x-k8s.io/v1alpha2", "JobSet", item.name, spec=spec)
+    pods, pod_spec = runtime.part("template", "spec", "template"), runtime.part("template", "spec", "template", "spec")
+    if resources is not None and pods is not None and pod_spec is not None:
+        containers = [dict(each.content) for each in pod_spec.parts("containers") or ()]
+        for main in containers[:1]:
+            main["resources"] = dict(resources.content)
+        spec["template"] = {**pods.content, "spec": {**pod_spec.content, "containers": containers}}
+    return {**document, "template": {**(template.content if template is not None else {}), "spec": spec}}
 
 
 def notebook(item: Item) -> Iterator[Document]:

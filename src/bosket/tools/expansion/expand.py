@@ -11,6 +11,7 @@ import copy
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from bosket.kube.codec import strip_nulls
 from bosket.scheduler.recording.object_lists import LISTS
 from bosket.services.podgrouper.owner import GroupingError, GroupVersionKind, Owner
 from bosket.tools.expansion.grove import as_document, pod_clique_set
-from bosket.tools.expansion.item import Document, ExpansionError, Item
+from bosket.tools.expansion.item import MOST_PODS, Document, ExpansionError, Item
 from bosket.tools.expansion.manifests import Manifest
 from bosket.tools.expansion.rules import GROUPED, POD_CLIQUE_SET, RULES, WITHOUT_PODS
 
@@ -34,6 +35,8 @@ from bosket.tools.expansion.rules import GROUPED, POD_CLIQUE_SET, RULES, WITHOUT
 _PLAIN: Final = frozenset(each.kind for each in LISTS.values()) - {Pod}
 #: Levels of owners; deeper ones are a circle of rules.
 _DEEPEST: Final = 12
+#: Pods and what is between them and the workloads, such as Jobs and replica sets.
+_MOST_OBJECTS: Final = 2 * MOST_PODS
 
 #: An object's identity within its kind: group, kind, namespace, name.
 Identity = tuple[str, str, str, str]
@@ -104,6 +107,8 @@ class _Expander:
     def _uid(self, api_version: str, kind: str, namespace: str, name: str) -> str:
         """In the order in which objects come: what was created first is served first, where nothing else decides."""
         self._number += 1
+        if self._number > _MOST_OBJECTS:
+            raise ExpansionError(f"{kind} {namespace}/{name}: the files come to more than {_MOST_OBJECTS} objects")
         digest = hashlib.sha256(f"{api_version}/{kind}/{namespace}/{name}".encode()).hexdigest()
         return f"{self._number:08x}-{digest[:4]}-4{digest[4:7]}-8{digest[7:10]}-{digest[10:22]}"
 
@@ -141,7 +146,7 @@ class _Expander:
         gvk = item.gvk
         key = (gvk.group, gvk.kind)
         if gvk.kind == "Pod" and not gvk.group:
-            self._made.pods.append(item.document)
+            self._add_pods(item, [item.document])
             return
         resource = resource_for(gvk.api_version, gvk.kind)
         if resource is not None and resource.struct in _PLAIN:
@@ -165,7 +170,8 @@ class _Expander:
         if depth > _DEEPEST:
             raise ExpansionError(f"{item.owner}: has more than {_DEEPEST} levels below it")
         try:
-            children = list(rule(item))
+            # Each level multiplies: a rule that makes more than can be placed is not followed to its end.
+            children = list(islice(rule(item), _MOST_OBJECTS - self._number + 1))
         except GroupingError as error:
             raise ExpansionError(str(error)) from error
         # A rule may have written into the object's status, as the controller does.
@@ -185,12 +191,17 @@ class _Expander:
             uid = self._uid("scheduling.run.ai/v2alpha2", "PodGroup", item.namespace, group.metadata.name)
             metadata = msgspec.structs.replace(group.metadata, uid=uid, creationTimestamp=self._created)
             self._made.pod_groups.append(msgspec.structs.replace(group, metadata=metadata))
-        for pod in parts.pods:
-            document = as_document(pod)
+        documents = [as_document(pod) for pod in parts.pods]
+        for document in documents:
             metadata_ = document["metadata"]
             metadata_["uid"] = self._uid("v1", "Pod", item.namespace, metadata_["name"])
             metadata_["creationTimestamp"] = self._created
-            self._made.pods.append(document)
+        self._add_pods(item, documents)
+
+    def _add_pods(self, item: Item, documents: list[Document]) -> None:
+        if len(self._made.pods) + len(documents) > MOST_PODS:
+            raise ExpansionError(f"{item.owner}: with it the files come to more than {MOST_PODS} pods")
+        self._made.pods += documents
 
     def _refuse_workload(self, item: Item, *, is_known: bool) -> None:
         if (item.gvk.group, item.gvk.kind) in GROUPED:

@@ -28,7 +28,7 @@ from bosket.grove.render.gang import plan_gangs, pod_gang
 from bosket.grove.render.pod import InitProgram, render_pod
 from bosket.grove.render.template import groups_of, standalone_templates, template_named
 from bosket.grove.render.topology_levels import Levels, constraints
-from bosket.tools.expansion.item import Document, ExpansionError, Item
+from bosket.tools.expansion.item import MOST_PODS, Document, ExpansionError, Item
 
 _INIT: Final = InitProgram("grove-initc")
 
@@ -45,6 +45,8 @@ def pod_clique_set(item: Item, bindings: tuple[ClusterTopologyBinding, ...], uid
     """All pods of all replicas, and a pod group for each gang. `uid_of` gives new objects their uids."""
     owner = _read(item)
     cliques = list(_cliques(owner, uid_of))
+    if (count := sum(clique.spec.replicas for clique in cliques)) > MOST_PODS:
+        raise ExpansionError(f"{item.owner}: it comes to {count} pods; at most {MOST_PODS} are planned")
     levels = _levels(owner, bindings)
     groups = {group.metadata.name: group for group, _ in _groups(owner, uid_of)}
     pods: dict[str, list[Pod]] = {}

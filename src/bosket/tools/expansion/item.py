@@ -15,7 +15,7 @@ from bosket.services.podgrouper.owner import GroupVersionKind, Owner
 
 Document = dict[str, Any]
 
-#: Pods of one object: more than any cluster runs of it.
+#: Pods of all files together: more than any cluster runs.
 MOST_PODS: Final = 100_000
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bosket.api.quantity import InvalidQuantity, parse
-from bosket.services.podgrouper.field import Part
+from bosket.services.podgrouper.field import Part, whole_number
 from bosket.tools.expansion.item import Document, Item, child, counted
 
 _MEBI: Final = 2**20
@@ -53,7 +53,8 @@ def _spark_pod(item: Item, part: Part, name: str, own: dict[str, str]) -> Docume
     for field in ("nodeSelector", "tolerations", "affinity", "priorityClassName"):
         if field in part:
             spec[field] = part.content[field]
-    containers = spec.get("containers") or [
+    given = part.parts("template", "spec", "containers") or ()
+    containers = [dict(each.content) for each in given] or [
         {"name": own["spark-role"], "image": item.part.text("spec", "image") or "spark"}
     ]
     main = {**containers[0], "resources": {"requests": requests, "limits": limits}}
@@ -93,11 +94,17 @@ def virtual_machine_instance(item: Item) -> Iterator[Document]:
         requests.setdefault("cpu", str(cores * sockets * threads))
     if memory := domain.text("memory", "guest"):
         requests.setdefault("memory", memory)
+    devices: dict[str, int] = {}
     for device in (*(domain.parts("devices", "gpus") or ()), *(domain.parts("devices", "hostDevices") or ())):
         name = device.text("deviceName")
         if not name:
             raise device.error("is missing; it names the resource that the pod asks for", "deviceName")
-        limits[name] = requests[name] = str(int(requests.get(name, "0")) + 1)
+        devices[name] = devices.get(name, 0) + 1
+    for name, count in devices.items():
+        asked = whole_number(str(requests.get(name, "0")))
+        if asked is None:
+            raise domain.error(f"is {requests[name]!r}, not a whole number", "resources", "requests", name)
+        limits[name] = requests[name] = str(asked + count)
     spec = _copied(item, "nodeSelector", "tolerations", "affinity", "priorityClassName", "schedulerName")
     spec["containers"] = [
         {"name": "compute", "image": "virt-launcher", "resources": {"requests": requests, "limits": limits}}

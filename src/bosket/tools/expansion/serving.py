@@ -130,10 +130,12 @@ def dynamo_graph_deployment(item: Item) -> Iterator[Document]:
                 name, "extraPodSpec", "mainContainer",
             )  # fmt: skip
         spec = {key: value for key, value in pod.content.items() if key != "mainContainer"}
-        resources = _dynamo_resources(service) or container.content.get("resources") or {}
+        own = container.part("resources")
+        resources = _dynamo_resources(service) or (dict(own.content) if own is not None else {})
+        others = [dict(each.content) for each in pod.parts("containers") or ()]
         main = {"name": "main", "image": "runtime", **container.content, "resources": resources}
         labels = {"nvidia.com/dynamo-component": name, "nvidia.com/dynamo-graph-deployment-name": item.name}
-        template = {"metadata": {"labels": labels}, "spec": {**spec, "containers": [main, *spec.get("containers", ())]}}
+        template = {"metadata": {"labels": labels}, "spec": {**spec, "containers": [main, *others]}}
         yield child(
             item, "apps/v1", "Deployment", f"{item.name}-{name.lower()}", labels=labels,
             spec={"replicas": counted(service, "replicas"), "template": template},

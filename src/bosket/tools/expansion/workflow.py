@@ -76,8 +76,8 @@ def _argo_pod(item: Item, spec: Part, template: Part, number: int) -> Document:
     annotations: dict[str, str] = {}
     for metadata in (spec.part("podMetadata"), template.part("metadata")):
         if metadata is not None:
-            labels |= metadata.content.get("labels") or {}
-            annotations |= metadata.content.get("annotations") or {}
+            labels |= _map(metadata, "labels")
+            annotations |= _map(metadata, "annotations")
     name = template.text("name") or "main"
     return child(item, "v1", "Pod", f"{item.name}-{name}-{number}", labels=labels, annotations=annotations, spec=fields)
 
@@ -144,6 +144,11 @@ def runai_job(item: Item) -> Iterator[Document]:
     if spec is None:
         raise template.error("is missing; it says what the pods ask for", "spec")
     metadata = template.part("metadata")
-    labels = dict((metadata.content.get("labels") or {}) if metadata is not None else {})
+    labels = _map(metadata, "labels") if metadata is not None else {}
     for index in range(counted(item.part, "spec", "parallelism")):
         yield child(item, "v1", "Pod", f"{item.name}-{index}-0", labels=labels, spec=dict(spec.content))
+
+
+def _map(part: Part, field: str) -> Document:
+    found = part.part(field)
+    return dict(found.content) if found is not None else {}
