@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 NAME: Final = "grove-backends"
 #: The debounce of changes of a gang's pods.
 _GATHER_SECONDS: Final = 0.2
-#: How long pods that wait for their backend do: no longer than the operator needs to refer to them, or both would take
-#: their gates away at the same time, and one of them in vain.
+#: The debounce for pods with the backend's gate. Shorter than the operator's, so that the two controllers don't patch
+#: the same pod's gates at once.
 _GATED_SECONDS: Final = 0.02
 #: Seconds until a gang is reconciled of which only the status changed, mostly by this process.
 _STATUS_SECONDS: Final = 1.0

@@ -128,8 +128,8 @@ class _Unchanged:
     def all_of(self, finding: _Finding) -> bool:
         """Whether the jobs, the nodes where there is to be room, and what the jobs' queues hold, are as they were.
 
-        Other queues may have changed: what they hold has no part in what these may take from each other, but for sums
-        further up the tree, which are as good as they were a moment ago.
+        Changes in other queues are ignored: they affect only the sums of ancestor queues, and slightly outdated sums
+        are acceptable.
         """
         if self._before is self._after:
             return True
