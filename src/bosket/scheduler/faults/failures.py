@@ -52,7 +52,7 @@ class Failures:
         self._vain_looks, self._no_search_before = 0, 0.0
         self._investigating = asyncio.Lock()  # placing and searching may fail at the same time
 
-    async def look(self, now: float) -> Snapshot | None:
+    async def take_snapshot(self, now: float) -> Snapshot | None:
         """The newest snapshot; None when none can be taken, whatever is left out."""
         try:
             snapshot = self._state.snapshot(now)

@@ -191,7 +191,7 @@ def _stand(task: Task) -> tuple[object, ...]:
 _ON_NODE = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
-def stands_alike(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
+def is_unchanged(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
     """Whether the task is unchanged since the decision; `find` returns a pod's present task."""
     found = find(task.key)
     return found is task or (found is not None and _stand(found) == _stand(task))
@@ -205,7 +205,7 @@ def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None])
     """
     outdated: set[ObjectKey] = set()
     for each in decisions.operations:
-        if not stands_alike(each.task, find):
+        if not is_unchanged(each.task, find):
             outdated.add(each.job.key)
     if not outdated:
         return decisions, 0
