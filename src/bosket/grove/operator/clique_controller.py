@@ -84,11 +84,11 @@ class CliqueController(Reconciler[PodClique]):
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
             # A terminating pod is replaced at once: while it exists, its successor can prefer its node.
-            is_terminating = change.new is not None and change.new.metadata.deletionTimestamp is not None
+            goes = change.new is not None and is_terminating(change.new)
             key = ObjectKey(known.metadata.namespace, reference.name)
             clique = self._cluster.cliques.store.get(key)
             pods = clique.spec.replicas if clique is not None else 0
-            at_once = is_terminating and pods <= _FEW_PODS
+            at_once = goes and pods <= _FEW_PODS
             self._controller.queue.add_after(key, 0.0 if at_once else gather_seconds(pods, POD_SECONDS))
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
