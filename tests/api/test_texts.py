@@ -66,7 +66,6 @@ minimal job representatives
 new UUID group. The placement is
 new architecture
 non allocated
-not synced
 on the JobSet is an error
 or default-scheduler → Workload; koord-scheduler or contains
 or default-scheduler → default; else kai

@@ -114,7 +114,7 @@ def test_a_server_that_does_not_answer_is_said_in_the_users_language(
     said = capsys.readouterr().err
     assert f"the API server {address} doesn't answer: connection refused" in said
     assert "--context" in said, "what can be done about it is said"
-    assert not {word for word in ("Errno", "ssl:", "GET /", "Traceback", "bug") if word in said}
+    assert not {word for word in ("Errno", "ssl:", "GET /", "Traceback", "inside Bosket") if word in said}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_bug_is_called_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr("bosket.api.crd.crd_manifests", broken)
     assert main(["crds"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("bosket: ZeroDivisionError: division by zero (this is a bug in Bosket: ")
+    assert said.startswith("bosket: ZeroDivisionError: division by zero (an error inside Bosket: ")
     assert "--debug, and report what it prints" in said
     assert said.count("\n") == 1
 

@@ -17,7 +17,7 @@ from bosket.api.object import ObjectMeta
 from bosket.api.time import format_micro_time
 from bosket.cli.interpretation import interpret
 from bosket.embedded.cluster import EmbeddedCluster
-from bosket.embedded.in_process_operator import process_notes
+from bosket.embedded.in_process_operator import followed, process_notes
 from bosket.embedded.node import NodeShape
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError
@@ -137,6 +137,9 @@ OTHER_VALUES = {
     "log-level": "debug",
     "max-consolidation-preemptees": "3",
     "pyroscope-address": "http://127.0.0.1:4040",
+    "record": "emptyDir",
+    "record-keep": "3",
+    "record-most": "1Gi",
     "schedule-period": "7s",
     "stuck-in-releasing-threshold": "7s",
     **dict.fromkeys(("burst", "plugin-server-port", "profiler-port", "qps"), "7"),
@@ -152,7 +155,7 @@ OTHER_VALUES = {
 def test_every_argument_of_a_shard_has_its_effect_in_process_or_is_named(name: str) -> None:
     others = ["--restrict-node-scheduling=true"] if "worker-node-label" in name else []
     before = interpret("scheduler", others) or Options()
-    after = interpret("scheduler", [*others, f"--{name}={OTHER_VALUES[name]}"]) or Options()
+    after = interpret("scheduler", followed([*others, f"--{name}={OTHER_VALUES[name]}"])) or Options()
     named = process_notes(SchedulingShardSpec(args={name: OTHER_VALUES[name]}))
     assert (after == before) == bool(named)
     assert all(f"spec.args.{name}: has no effect" in each for each in named)

@@ -17,16 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import EnvVar, Pod
-from bosket.api.object import KubeObject
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.time import parse_time
 from bosket.scheduler.answers import flight_replay
 from bosket.scheduler.answers.flight_replay import Replay
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.run_times import EndedJob, JobKind
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.recording.flight.frames import SUFFIX
 from bosket.scheduler.recording.flight.reader import FlightRecording, Moment, RecordingError
 from bosket.scheduler.recording.flight.writer import Bounds
+from bosket.scheduler.state import handlers
+from bosket.scheduler.state.handlers import MOST_NOTED, Journal
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW
 from tests.flight.recorded_run import CONFIGURATION, RecordedRun
@@ -327,3 +330,51 @@ def test_a_cycle_that_cannot_be_recorded_is_logged_and_the_next_one_is(
     assert "a cycle can't be recorded" in caplog.text
     assert [each.cycle.time for each in moments(tmp_path)] == [NOW, NOW + 2]
     assert len(list(moments(tmp_path))[-1].recorded.objects["pods"]) == 3
+
+
+def test_run_times_that_were_learned_are_recorded(tmp_path: Path) -> None:
+    def ended(seconds: float) -> EndedJob:
+        return EndedJob(JobKind("q", "Job", "train", "", 1, is_declared=False), seconds)
+
+    run = RecordedRun(tmp_path, *SCENE)
+    run.state.run_times.put((ended(1.0), ended(2.0)))
+    run.cycle(NOW)
+    run.cycle(NOW + 1)
+    run.state.run_times.put((ended(3.0),))
+    run.cycle(NOW + 2)
+    run.recorder.close()
+    amounts = [[each.amount for each in moment.recorded.run_times] for moment in moments(tmp_path)]
+    assert amounts == [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0, 3.0]]
+
+
+def test_a_journal_that_nobody_reads_stays_small_and_says_that_it_is_not_whole() -> None:
+    journal = Journal()
+    for number in range(2 * MOST_NOTED + 10):
+        journal.note(Pod, ObjectKey("ns", str(number)))
+    assert journal.take() is None
+    assert journal.take() == ()
+    journal.note(Pod, ObjectKey("ns", "a"))
+    assert journal.take() == ((Pod, ObjectKey("ns", "a")),)
+
+
+def test_what_was_too_much_to_be_noted_is_recorded_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RecordedRun(tmp_path, *SCENE)
+    run.cycle(NOW)
+    monkeypatch.setattr(handlers, "MOST_NOTED", 5)
+    for number in range(20):
+        run.state.put(pod(f"p{number}").build())
+    run.cycle(NOW + 1)
+    run.recorder.close()
+    assert [len(each.recorded.objects["pods"]) for each in moments(tmp_path)] == [2, 22]
+
+
+def test_while_the_disk_fails_nothing_is_prepared_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "recording"
+    folder.write_text("a file where the folder should be")
+    run = RecordedRun(folder, *SCENE)
+    run.cycle(NOW)
+    run.writer.flush()
+    handed_over: list[object] = []
+    monkeypatch.setattr(run.writer, "put", handed_over.append)
+    run.cycle(NOW + 1)
+    assert handed_over == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bosket.api.kai import Queue
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.loop import service
 from bosket.scheduler.options import Options
 from bosket.testing.build import job, node, queue
@@ -64,3 +66,17 @@ async def test_a_scheduler_that_may_not_write_queues_asks_once_for_each() -> Non
             await rig.apply(*job(f"more-{number}", gpus=1, queue="a", namespace=NAMESPACE))
             await rig.clock.sleep(30)
     assert sum(map(writes, transport.requests)) == 2
+
+
+async def test_without_a_plugin_that_divides_shares_nothing_is_written_and_nothing_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    without = tuple(each for each in Configuration().plugins if each.name != "proportion")
+    rig = await make_rig([node("n1", gpus=8), queue("a"), *job("a1", gpus=8, queue="a", namespace=NAMESPACE)])
+    options = Options(configuration=replace(Configuration(), plugins=without))
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(lambda env: service(env, options), transport) as running:
+        await rig.clock.sleep(60)
+        assert not running.done()
+    assert not any(map(matching("PATCH", "/queues/"), transport.requests))
+    assert "could not be written" not in caplog.text

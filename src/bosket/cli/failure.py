@@ -33,8 +33,8 @@ def failure_of(error: Exception) -> Failure:
         # All of Bosket's own errors are sentences for people.
         return Failure(str(error), UsageError.exit_code if _is_of_missing_file(error) else 1)
     return Failure(
-        f"{type(error).__name__}: {error} (this is a bug in Bosket: run the command again with --debug, and report "
-        f"what it prints, with the output of bosket version --json)"
+        f"{type(error).__name__}: {error} (an error inside Bosket: run the command again with --debug, and report what "
+        f"it prints, with the output of bosket version --json)"
     )
 
 

@@ -162,7 +162,9 @@ def _cheapest(recorded: Recorded, configuration: Configuration, now: float, repe
     for _ in range(repeat - 1):
         other = _cycle(recorded, configuration, now)
         if msgspec.json.encode(other.answer) != msgspec.json.encode(best.answer):
-            raise CommandError("the same snapshot was decided on differently the next time: this is a bug")
+            raise CommandError(
+                "the same snapshot was decided on differently the second time; please report it, with the snapshot"
+            )
         if other.total < best.total:
             best = other
     return best

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +16,12 @@ from bosket.cli.interpretation import interpret
 from bosket.cli.output import CommandError, Flag, LogFormat, LogLevel, UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.run import Port
-from bosket.cli.scheduler_flags import NAME, SchedulerFlags, scheduler_options
+from bosket.cli.scheduler_flags import NAME, SchedulerFlags, recording_bounds, scheduler_options
 from bosket.cli.workload_flags import WorkloadFlags
 
 if TYPE_CHECKING:
     from bosket.embedded.cluster import EmbeddedCluster
+    from bosket.scheduler.options import Options as SchedulerOptions
 
 #: How long a server that may be running already is waited for.
 _ASK_SECONDS: Final = 3.0
@@ -135,16 +136,25 @@ def up(
     recording = None
     if NAME in chosen and not no_recording:
         recording = record or (data / "recording" if data is not None else Path(f"{kubeconfig}.recording"))
-    scheduler = SchedulerFlags(
-        evict_by_deletion=evict_by_deletion,
-        schedule_csi_storage=schedule_csi_storage,
-        record=recording,
-        record_most=record_most,
-        record_keep=record_keep,
-    )
+    bounds = recording_bounds(record_most, record_keep)
+    scheduler = SchedulerFlags(evict_by_deletion=evict_by_deletion, schedule_csi_storage=schedule_csi_storage)
     workloads = WorkloadFlags(access_control=access_control)
     workloads.check(chosen)
     options = scheduler_options(scheduler_config, scheduler, workloads, chosen) | _admission_options(workloads, chosen)
+
+    def recorded(options: object | None) -> SchedulerOptions:
+        """The options of a scheduler, whichever it is, that records its cycles."""
+        from bosket.scheduler.options import Options
+
+        found = options if isinstance(options, Options) else Options()
+        return replace(found, recording=recording, recording_bounds=bounds)
+
+    def interpreted(service: str, arguments: Sequence[str], configuration: str = "") -> object | None:
+        found = interpret(service, arguments, configuration)
+        return recorded(found) if service == NAME and recording is not None else found
+
+    if recording is not None and NAME in options:
+        options[NAME] = recorded(options[NAME])
     flush_line(
         f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
         f"services: {', '.join(chosen) or 'none'}"
@@ -171,7 +181,7 @@ def up(
                 listen=Listen(kubeconfig=kubeconfig, port=port),
                 plugin_server_port=plugin_server_port,
                 data=directory,
-                interpret=interpret,
+                interpret=interpreted,
             )
             asyncio.run(_serve(cluster, kubeconfig, recording))
     except StorageError as error:

@@ -49,7 +49,7 @@ MANAGED: Final = frozenset({SCHEDULER, *(operand.service for operand in OPERANDS
 _GATHER_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 5.0
 #: Of the process, not of one service in it.
-_FLAGS_OF_PROCESS: Final = ("--scheduler-config=", "--scheduler-config-map=")
+_FLAGS_OF_PROCESS: Final = ("--scheduler-config=", "--scheduler-config-map=", "--record")
 _ONE_CLIENT: Final = "requests within the process aren't throttled"
 _OWN_PROFILES: Final = "bosket profile takes one of the process, at the address that bosket up prints"
 #: Arguments of a shard that say how the scheduler's process runs, and why that is nothing to a scheduler in this one.
@@ -61,6 +61,7 @@ _ARGUMENTS_OF_PROCESS: Final = {
     "profiler-port": _OWN_PROFILES,
     "pyroscope-address": "profiles of the embedded cluster aren't sent anywhere",
     "qps": _ONE_CLIENT,
+    **dict.fromkeys(("record", "record-keep", "record-most"), "bosket up records, into the folder of its --record"),
 }
 _IN_PROCESS: Final = "services run in the process of the embedded cluster: settings of pods have no effect"
 
@@ -315,8 +316,7 @@ class InProcessOperator:
     def _options(self, wanted: Wanted) -> object | None:
         if wanted.service in self._given and not _partition(wanted):
             return self._given[wanted.service]
-        arguments = [each for each in wanted.arguments if not each.startswith(_FLAGS_OF_PROCESS)]
-        return self._interpret(wanted.service, arguments, wanted.configuration)
+        return self._interpret(wanted.service, followed(wanted.arguments), wanted.configuration)
 
     async def _stop(self, name: str) -> None:
         running = self._running.pop(name)
@@ -338,6 +338,11 @@ def services_of(manifests: Iterable[Manifest]) -> dict[str, Wanted]:
             text = files.get(name, {}).get("config.yaml", "")
             found[name] = Wanted(container["command"][-1], tuple(container["args"]), text)
     return found
+
+
+def followed(arguments: Iterable[str]) -> list[str]:
+    """The arguments of a Deployment that services in this process follow, too."""
+    return [each for each in arguments if not each.startswith(_FLAGS_OF_PROCESS)]
 
 
 def process_notes(spec: SchedulingShardSpec) -> list[str]:

@@ -133,7 +133,9 @@ class Cluster:
         digest = hashlib.sha256()
         digest.update(msgspec.json.encode(configuration_document(self.configuration), order="sorted"))
         digest.update(msgspec.json.encode(self.recorded.parameters, order="sorted"))
-        digest.update(msgspec.json.encode(self.recorded.commitments, order="sorted"))
+        own = self.recorded
+        for part in (own.commitments, own.held, own.usage, own.run_times, own.pod_mix):
+            digest.update(msgspec.json.encode(part, order="sorted"))
         for each in LISTS.values():
             encode, known = codec_of(each.kind).encode, self._objects[each.kind]
             digest.update(each.kind.__name__.encode())

@@ -8,6 +8,8 @@ and with the pace that `StatusWriter` has for numbers.
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
@@ -19,6 +21,8 @@ from bosket.runtime.clock import Clock
 from bosket.scheduler.io.status_writer import DELAY_SECONDS, NUMBERS_PER_SECOND, PendingWrite, StatusWriter
 from bosket.scheduler.model.queue import MEGABYTE
 from bosket.scheduler.model.resource import QueueAmounts
+
+_log = logging.getLogger(__name__)
 
 #: After a cycle shares are compared with what is written no sooner than that.
 GATHER_SECONDS: Final = 10.0
@@ -42,7 +46,10 @@ class FairShareWriter:
             await self._changed.wait()
             await self._clock.sleep(GATHER_SECONDS)
             self._changed.clear()
-            self._write_all()
+            try:
+                self._write_all()
+            except Exception:
+                _log.exception("fair shares could not be written")
 
     def start_anew(self) -> None:
         """Another process may have written meanwhile."""
@@ -58,6 +65,8 @@ class FairShareWriter:
         self._written = {name: share for name, share in self._written.items() if name in self._shares}
         submitted = 0
         for name, amounts in self._shares.items():
+            if not all(map(math.isfinite, amounts)):
+                continue  # no plugin divides shares: queues may use whatever is there
             share = QueueFairShare(
                 gpu=round(amounts[0], 2), cpu=float(round(amounts[1])), memory=float(round(amounts[2] / MEGABYTE))
             )
@@ -84,4 +93,4 @@ def _change(before: QueueFairShare | None, after: QueueFairShare) -> float:
     if before is None:
         return 1.0
     pairs = ((before.gpu, after.gpu), (before.cpu, after.cpu), (before.memory, after.memory))
-    return max(abs(one - other) / max(one, other) if one != other else 0.0 for one, other in pairs)
+    return max(abs(one - other) / max(abs(one), abs(other)) if one != other else 0.0 for one, other in pairs)

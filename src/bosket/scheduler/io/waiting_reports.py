@@ -128,7 +128,7 @@ class WaitingReports:
             return
 
         async def write() -> None:
-            await self._write_conditions(job.group, ())
+            await self._write_conditions(job.group, None)
 
         self._status.submit(("PodGroup", job.key), PendingWrite(("settled",), write))
 
@@ -265,7 +265,7 @@ class WaitingReports:
                 lastTransitionTime=format_time(self._clock.now()),
                 transitionID=str(_last_transition(conditions) + 1),
             )
-            await self._write_conditions(group, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
+            await self._write_conditions(group, condition)
             if not numbers_only:
                 self._events.event(group, "Normal", UNSCHEDULABLE, message)
 
@@ -273,14 +273,20 @@ class WaitingReports:
         pending = PendingWrite(content, write, self._report_again(waiting.job), numbers_only)
         self._status.submit(("PodGroup", waiting.job.key), pending, delay_seconds=delay_seconds)
 
-    async def _write_conditions(self, group: PodGroup, conditions: tuple[SchedulingCondition, ...]) -> None:
+    async def _write_conditions(self, group: PodGroup, own: SchedulingCondition | None) -> None:
+        """Writes this scheduler's condition beside those of other node pools; None takes all away."""
         # The version keeps a patch that comes late off a group that says something else by now. What others wrote into
         # its status meanwhile is no reason to be refused.
         key, uid, latest = group.key, group.metadata.uid, self._state.group(group.key)
         if latest is not None and lasting_conditions(latest) == lasting_conditions(group):
             group = latest
+        conditions = (
+            []
+            if own is None
+            else [*(each for each in group.status.schedulingConditions if each.nodePool != self._node_pool), own]
+        )
         seen = {"uid": uid, "resourceVersion": group.metadata.resourceVersion}
-        patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
+        patch = {"metadata": seen, "status": {"schedulingConditions": conditions or None}}
         await self._client.patch(PodGroup, key.name, patch, namespace=key.namespace, subresource="status")
 
 

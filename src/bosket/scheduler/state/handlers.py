@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from bosket.api.object import KubeObject, ObjectKey
 
@@ -15,6 +15,8 @@ K_contra = TypeVar("K_contra", contravariant=True)
 R = TypeVar("R")
 
 
+#: Keys that a journal notes before it forgets them all.
+MOST_NOTED: Final = 20_000
 Changed = tuple[type[KubeObject], ObjectKey]
 
 
@@ -22,18 +24,26 @@ class Journal:
     """Which objects of the live state changed since it was last read: keys, each once, in the order of first changes.
 
     The flight recorder writes down only what changed between two cycles, and learns it here: objects that came by a
-    watch, and the scheduler's own decisions, which count before the API server shows them.
+    watch, and the scheduler's own decisions, which count before the API server shows them. A process that stands by
+    reads nothing: what would become too much is forgotten.
     """
 
     def __init__(self) -> None:
         self._changed: dict[Changed, None] = {}
+        self._is_whole = True
 
     def note(self, kind: type[KubeObject], key: ObjectKey) -> None:
         """Notes that the object came, changed or went."""
         self._changed[kind, key] = None
+        if len(self._changed) > MOST_NOTED:
+            self._changed.clear()
+            self._is_whole = False
 
-    def take(self) -> tuple[Changed, ...]:
-        """What changed since the last call."""
+    def take(self) -> tuple[Changed, ...] | None:
+        """What changed since the last call; None where that was too much to be noted."""
+        if not self._is_whole:
+            self._changed, self._is_whole = {}, True
+            return None
         if not self._changed:
             return ()
         changed, self._changed = tuple(self._changed), {}

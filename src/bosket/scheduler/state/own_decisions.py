@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from bosket.api.kai import BindRequest, PodGroup
-from bosket.api.object import ObjectKey
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.scheduler.model.cause import Recalled
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import Job
@@ -38,7 +38,7 @@ class OwnDecisions:
     def __init__(
         self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty, journal: Journal | None = None
     ) -> None:
-        self._journal = journal or Journal()
+        self._note = journal.note if journal is not None else _note_nothing
         self._tasks, self._jobs, self._dirty = tasks, jobs, dirty
         self._nominations, self._preemptions = Nominations(), preemptions
         self._reservations: tuple[Reservation, ...] = ()
@@ -48,13 +48,13 @@ class OwnDecisions:
     def assume_bind_request(self, request: BindRequest) -> None:
         """Counts a decided request before it is written."""
         self._tasks.requests.assume(request)
-        self._journal.note(BindRequest, request.key)
+        self._note(BindRequest, request.key)
         self._tasks.renew(pod_of(request))
 
     def withdraw_bind_request(self, key: ObjectKey) -> None:
         """The request could not be written: its pod is pending again."""
         self._tasks.renew(self._tasks.requests.withdraw(key))
-        self._journal.note(BindRequest, key)
+        self._note(BindRequest, key)
 
     @property
     def binds_under_way(self) -> int:
@@ -105,14 +105,14 @@ class OwnDecisions:
     def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
         """Counts an annotation that is about to be written, or taken away."""
         self._jobs.notes.write(group, annotation, value)
-        self._journal.note(PodGroup, group.key)
+        self._note(PodGroup, group.key)
         self._dirty.jobs.add(group.key)
 
     def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
         """The annotation could not be written."""
         if self._jobs.notes.forget(group, annotation):
             self._dirty.jobs.add(group)
-            self._journal.note(PodGroup, group)
+            self._note(PodGroup, group)
 
     def notes(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
         """Annotations that count and aren't observed yet: by group, with its uid."""
@@ -263,3 +263,7 @@ class OwnDecisions:
         for pod in self._tasks.evictions.going():
             self._tasks.evictions.withdraw(pod)
             self._tasks.renew(pod)
+
+
+def _note_nothing(kind: type[KubeObject], key: ObjectKey) -> None:
+    """In place of a journal: nobody reads it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from bosket.scheduler.model.estimates import ended_amount
@@ -25,6 +26,7 @@ class RunTimeHistory:
         self._entries: deque[EndedJob] = deque(maxlen=MOST_JOBS)
         self._amounts: dict[Level, tuple[float, ...]] = {}
         self._frozen = NO_RUN_TIMES
+        self.learned = 0  #: how many jobs were ever put in
         self.is_learning = True  #: False while somebody tries out what may happen
 
     def ended(self, job: Job, now: float) -> None:
@@ -37,6 +39,7 @@ class RunTimeHistory:
         """Takes in jobs that have ended, the oldest first."""
         for entry in entries:
             self._entries.append(entry)
+            self.learned += 1
             for level in entry.kind.levels():
                 amounts = self._amounts.pop(level, ())  # to the end: the level that nobody asks about goes first
                 self._amounts[level] = (*amounts[1 - MOST_OF_LEVEL :], entry.amount)
@@ -53,6 +56,11 @@ class RunTimeHistory:
     def entries(self) -> tuple[EndedJob, ...]:
         """All that is remembered, the oldest first."""
         return tuple(self._entries)
+
+    def since(self, learned: int) -> tuple[EndedJob, ...]:
+        """What was put in after so many had been, as far as it is remembered."""
+        new = min(self.learned - learned, len(self._entries))
+        return tuple(islice(self._entries, len(self._entries) - new, None)) if new else ()
 
     def freeze(self) -> RunTimes:
         """For a snapshot; the same object while nothing ended."""

@@ -19,6 +19,7 @@ import msgspec
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.pod_mix import PodMix
 from bosket.scheduler.model.proposal import Proposal
+from bosket.scheduler.model.run_times import EndedJob
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.recording.recorded import Parameters
 from bosket.scheduler.state.own.memory import Commitments
@@ -42,6 +43,8 @@ class Own(msgspec.Struct, frozen=True, omit_defaults=True):
     held: tuple[ObjectKey, ...] | None = None  #: pods whose binding failed a short while ago
     commitments: Commitments | None = None
     usage: Usage | None = None
+    #: jobs that have ended, the oldest first; in a cycle those that were added
+    run_times: tuple[EndedJob, ...] = ()
     pod_mix: PodMix | None = None  #: recorded in each cycle where the placement strategy depends on it
 
 

@@ -30,6 +30,7 @@ from bosket.scheduler.recording.flight.frames import (
 from bosket.scheduler.recording.object_lists import LISTS
 from bosket.scheduler.recording.recorded import Recorded, RecordedError
 from bosket.scheduler.state.own.memory import Commitments
+from bosket.scheduler.state.run_times import MOST_JOBS
 
 _DECODERS: Final = {name: msgspec.json.Decoder(each.kind) for name, each in LISTS.items()}
 
@@ -168,6 +169,7 @@ class _Replica:
             cycle.time,
             own.held or (),
             commitments=own.commitments or Commitments(),
+            run_times=own.run_times,
             pod_mix=own.pod_mix,
         )
         if own.usage is not None:
@@ -193,6 +195,7 @@ class _Replica:
 
 def _updated(before: Own, after: Own) -> Own:
     changes = {name: value for name in Own.__struct_fields__ if (value := getattr(after, name)) is not None}
+    changes["run_times"] = (*before.run_times, *after.run_times)[-MOST_JOBS:]
     return msgspec.structs.replace(before, **changes)
 
 

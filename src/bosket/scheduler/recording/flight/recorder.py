@@ -37,6 +37,7 @@ class FlightRecorder:
         self._number = 0
         self._configuration: Configuration | None = None
         self._usage: Usage | None = None
+        self._learned = 0  # run times that are in the recording
         self._bound_by: tuple[object, ...] = ()  # what the commitments in the recording were made of
         self._going: tuple[ObjectKey, ...] = ()
 
@@ -55,6 +56,10 @@ class FlightRecorder:
         `whole`: the snapshot of which this one is a part, where jobs are left out. Never raises: what can't be recorded
         is logged, and the recording begins anew with the next cycle.
         """
+        if self.writer.is_paused:
+            self._journal.take()
+            self.writer.needs_keyframe = True
+            return NOT_RECORDED
         self._number += 1
         try:
             own, settings, changes = self._changes(snapshot, configuration)
@@ -76,7 +81,7 @@ class FlightRecorder:
         """What differs from the cycle before; nothing where everything is written anew."""
         before, self._configuration = self._configuration, configuration
         changed = self._journal.take()
-        if self.writer.needs_keyframe:
+        if self.writer.needs_keyframe or changed is None:
             self.writer.needs_keyframe = False
             self.writer.put(take(self._state, self._options, configuration, snapshot.now))
             self._note_own(snapshot)
@@ -90,6 +95,8 @@ class FlightRecorder:
 
     def end(self, number: int, decisions: Decisions | None, cpu_seconds: float = 0.0, error: str = "") -> None:
         """What came of the cycle."""
+        if number == NOT_RECORDED:
+            return
         self.writer.put(Decided(number, decisions, cpu_seconds, error))
 
     def close(self) -> None:
@@ -98,13 +105,14 @@ class FlightRecorder:
 
     def _changed_own(self, snapshot: Snapshot, configuration: Configuration) -> Own | None:
         """What of the scheduler's own knowledge differs from the cycle before."""
-        before, going, usage = self._bound_by, self._going, self._usage
+        before, going, usage, learned = self._bound_by, self._going, self._usage, self._learned
         self._note_own(snapshot)
         is_same = len(before) == len(self._bound_by) and all(map(_is, before, self._bound_by)) and going == self._going
         own = Own(
             held=None if is_same else tuple(sorted(self._state.own.pods_backing_off(snapshot.now))),
             commitments=None if is_same else self._state.own.commitments(snapshot.now),
             usage=None if self._usage is usage else self._usage,
+            run_times=self._state.run_times.since(learned),
             pod_mix=snapshot.pod_mix if _depends_on_mix(configuration) else None,
         )
         return None if own == _NOTHING else own
@@ -120,6 +128,7 @@ class FlightRecorder:
             snapshot.backing_off,
         )
         self._going, self._usage = self._state.own.evictions_under_way(), self._state.usage
+        self._learned = self._state.run_times.learned
 
 
 _NOTHING: Final = Own()

@@ -59,7 +59,9 @@ PAUSE_SECONDS: Final = 30.0
 GATHER_SECONDS: Final = 0.25
 #: So often the operating system is asked to bring what was written to the disk.
 SYNC_SECONDS: Final = 1.0
-_CLOSE_SECONDS: Final = 10.0
+_FLUSH_SECONDS: Final = 10.0
+#: Whoever closes the recording waits no longer: the lease is to be given back meanwhile.
+_CLOSE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class FlightWriter:
         self._file: BinaryIO | None = None
         self._frames = FrameWriter()
         self._size = self._size_at_first = 0  # of the file, and of its keyframe
+        self._began_at = 0.0  # the file
         self._digest = ObjectsDigest()
         self._not_before = 0.0  # after a failure
         self._unsynced_since: float | None = None
@@ -130,7 +133,12 @@ class FlightWriter:
             done = threading.Event()
             self._queue.put(done)
             self._hurry.set()
-            done.wait(_CLOSE_SECONDS)
+            done.wait(_FLUSH_SECONDS)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing can be written for a while, because the disk failed."""
+        return self._monotonic() < self._not_before
 
     def close(self) -> None:
         """Writes what was handed over, and ends."""
@@ -181,7 +189,8 @@ class FlightWriter:
         except Exception as error:  # an object that can't be encoded must not end the recording for good
             _log.exception("a cycle can't be recorded")
             self._give_up(f"{type(error).__name__}: {error}")
-        if self._size - self._size_at_first > max(self._size_at_first, self._bounds.most_bytes // _FILES):
+        is_old = self._monotonic() - self._began_at > self._bounds.most_seconds / _FILES
+        if is_old or self._size - self._size_at_first > max(self._size_at_first, self._bounds.most_bytes // _FILES):
             self.needs_keyframe = True
 
     def _record(self, item: tuple[Cycle, Sequence[Change]] | Decided) -> Record:
@@ -191,7 +200,7 @@ class FlightWriter:
         return self._with_changes(*item)
 
     def _begin_file(self, recorded: Recorded) -> None:
-        if self._monotonic() < self._not_before:
+        if self.is_paused:
             self.needs_keyframe = True
             return
         self._end_file()
@@ -203,7 +212,7 @@ class FlightWriter:
                 document = encoded(name, obj)
                 self._digest.put(name, obj.key, document)
                 documents.append(msgspec.Raw(document))
-        own = Own(recorded.held, recorded.commitments, recorded.usage, recorded.pod_mix)
+        own = Own(recorded.held, recorded.commitments, recorded.usage, recorded.run_times, recorded.pod_mix)
         settings = Settings(configuration_document(recorded.configuration), recorded.parameters)
         self._files += 1
         now = recorded.now or 0.0
@@ -214,10 +223,16 @@ class FlightWriter:
         # Unbuffered: what was written is there for readers, and stays when the process is killed.
         self._file = path.open("xb", buffering=0)
         path.chmod(0o600)
-        self._size, self._frames = len(MAGIC), FrameWriter()
+        self._size, self._frames, self._began_at = len(MAGIC), FrameWriter(), self._monotonic()
         self._file.write(MAGIC)
         self._write([keyframe])
         self._size_at_first = self._size
+        if 2 * self._size > self._bounds.most_bytes:
+            _log.warning(
+                "the recording needs more room: all objects take %.1f MiB, and it may have %.1f MiB",
+                self._size / 2**20,
+                self._bounds.most_bytes / 2**20,
+            )
 
     def _with_changes(self, cycle: Cycle, changes: Sequence[Change]) -> Cycle:
         put: dict[str, list[msgspec.Raw]] = {}
