@@ -60,8 +60,8 @@ async def test_the_garbage_collector_is_kept_from_the_first_lists_and_from_nothi
 async def test_the_first_snapshot_is_prepared_when_all_lists_are_in() -> None:
     rig, state = await a_cluster(), ClusterState()
     prepared: list[bool] = []
-    settling = state.settling
-    state.settling = noting(prepared, settling, lambda: True)  # type: ignore[method-assign]
+    warm_up = state.warm_up
+    state.warm_up = noting(prepared, warm_up, lambda: True)  # type: ignore[method-assign]
     async with following(rig, state):
         assert prepared == [True]
         assert len(state.snapshot(NOW).unsettled) == 1
@@ -74,6 +74,6 @@ async def test_a_state_that_can_not_be_prepared_is_left_to_the_first_cycle() -> 
         raise RuntimeError("no")
         yield  # type: ignore[unreachable]
 
-    state.settling = failing  # type: ignore[method-assign]
+    state.warm_up = failing  # type: ignore[method-assign]
     async with following(rig, state):
         assert len(state.snapshot(NOW).unsettled) == 1

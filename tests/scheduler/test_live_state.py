@@ -279,12 +279,12 @@ def test_of_a_pod_that_waits_the_newest_version_is_decided_on() -> None:
 def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change() -> None:
     objects = [node("n1"), queue("q"), pod_group("g"), *gang("g", 2)]
     state, other = state_of(objects), state_of(objects)
-    for _ in state.settling():
+    for _ in state.warm_up():
         pass
     first = state.snapshot(NOW)
     assert placements(decide(first, Configuration())) == placements(decide(other.snapshot(NOW), Configuration()))
     state.put(pod("more").gpu(1).running_on("n1").build())
-    for _ in state.settling():
+    for _ in state.warm_up():
         pass
     second = state.snapshot(NOW)
     assert second is not first

@@ -287,7 +287,7 @@ def test_a_state_that_followed_events_equals_one_made_anew(seed: int, count: int
         if number % apart == 0:
             state.snapshot(NOW)
         elif number % apart == 1:
-            for _ in state.settling():
+            for _ in state.warm_up():
                 pass
     fresh = ClusterState()
     for kind in state._handlers:

@@ -51,7 +51,7 @@ class SchedulerFlags:
     default_staleness_grace_period
         How long a gang may stay below its minimum; negative for ever.
     stuck_in_releasing_threshold
-        After this long past its deadline, a pod that is being deleted promises its resources to nobody.
+        How long after its deletion deadline a terminating pod's resources stop counting as soon to be free.
     evict_by_deletion
         Delete preempted pods instead of calling the eviction API, which respects disruption budgets.
     scheduler_config_map

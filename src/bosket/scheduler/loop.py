@@ -234,7 +234,7 @@ class Scheduler:
     async def _decide_and_apply(self, now: float) -> tuple[float, _Failed | None]:
         """Snapshot, decide, apply; returns the CPU seconds, and the failure if `decide` raised."""
         began = time.thread_time()
-        current = await self._failures.look(now)
+        current = await self._failures.take_snapshot(now)
         # The same snapshot object means that no object changed, so the decisions would be the same.
         if current is None or (current is self._decided and now < self._look_again_at):
             return 0.0, None
@@ -284,7 +284,7 @@ class Scheduler:
 
     async def _restore(self) -> bool:
         """Restores the stored memory once; False while the state can't be read or the memory can't be restored."""
-        if not self._restored and await self._failures.look(self._env.clock.now()) is not None:
+        if not self._restored and await self._failures.take_snapshot(self._env.clock.now()) is not None:
             try:
                 await self._applier.restore()
             except KubeError:

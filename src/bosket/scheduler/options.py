@@ -36,7 +36,7 @@ class Options:
     schedule_period_seconds: float = 1.0
     #: cycles are at least this far apart
     least_pause_seconds: float = 0.02
-    #: after this long past its deadline, a pod that is being deleted promises its resources to nobody
+    #: how long after its deletion deadline a terminating pod's resources stop counting as soon to be free
     stuck_in_releasing_seconds: float = 120.0
     #: KAI's `restrict-node-scheduling`: pods with and without GPUs each go to nodes with their own label, and nodes
     #: with neither aren't there

@@ -128,7 +128,7 @@ class SearchLoop:
     async def _search(self) -> float:
         """One search and its consequences; returns the seconds that it took."""
         now = self._clock.now()
-        current = await self._failures.look(now)
+        current = await self._failures.take_snapshot(now)
         if current is None or (current is self._searched and now < self._again_at):
             return 0.0
         self._searched = current
@@ -148,7 +148,7 @@ class SearchLoop:
             part = _first(outdated, CHECKED_PODS)
             rest = outdated[len(part) :]
             now = self._clock.now()
-            current = await self._failures.look(now)
+            current = await self._failures.take_snapshot(now)
             checked = await self._decide(current, now, by_action(part)) if current is not None else None
             if checked is None:
                 dropped += len(outdated)
@@ -240,7 +240,7 @@ class SearchLoop:
         """
         async with self._placing:
             now = self._clock.now()
-            newest = await self._failures.look(now)
+            newest = await self._failures.take_snapshot(now)
             if newest is None:
                 return ()
             # Under the lock: a cycle that places must not decide between the comparison and the application.

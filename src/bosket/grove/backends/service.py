@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 NAME: Final = "grove-backends"
 #: The debounce of changes of a gang's pods.
 _GATHER_SECONDS: Final = 0.2
-#: How long pods that wait for their backend do: no longer than the operator needs to refer to them, or both would take
-#: their gates away at the same time, and one of them in vain.
+#: The debounce for pods with the backend's gate. Shorter than the operator's, so that the two controllers don't patch
+#: the same pod's gates at once.
 _GATED_SECONDS: Final = 0.02
 #: Seconds until a gang is reconciled of which only the status changed, mostly by this process.
 _STATUS_SECONDS: Final = 1.0
@@ -90,7 +90,7 @@ class BackendController:
         self._nodes = env.informers.of(Node)
         self._cliques = env.informers.of(PodClique, optional=True)
         #: The last event text per gang, so that the same text is sent once.
-        self._told: dict[ObjectKey, tuple[str, ...]] = {}
+        self._last_events: dict[ObjectKey, tuple[str, ...]] = {}
         self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             self.name,
@@ -123,7 +123,7 @@ class BackendController:
         old, new = change
         if new is None and old is not None:
             self._registry.forget(old)
-            self._told.pop(old.key, None)
+            self._last_events.pop(old.key, None)
             self._debounce.flushed(old.key)
         elif new is not None and old is not None and _asks_the_same(old, new):
             self._soon([new.key], _STATUS_SECONDS)
@@ -164,9 +164,9 @@ class BackendController:
         try:
             backend = self._registry.of_gang(gang)
         except UnknownBackend as error:
-            self._tell(gang, "Warning", "UnknownBackend", (str(error),))
+            self._emit_event(gang, "Warning", "UnknownBackend", (str(error),))
             return await self._write_status(gang, Verdict("UnknownBackend", str(error)))
-        await self._leave(gang, backend)
+        await self._delete_other_backends_objects(gang, backend)
         if backend not in self._served:
             return None
         gang = await self._label(gang, backend)
@@ -181,10 +181,10 @@ class BackendController:
         try:
             left_out = await self._forward(gang, backend)
             verdict = backend.verdict(gang, self._cluster.surroundings(gang, backend))
-            self._tell(gang, "Warning", "BackendLimited", left_out)
+            self._emit_event(gang, "Warning", "BackendLimited", left_out)
         except Refused as refusal:
             self._metrics.synced(backend.name, "refused")
-            self._tell(gang, "Warning", refusal.reason, (str(refusal),))
+            self._emit_event(gang, "Warning", refusal.reason, (str(refusal),))
             await self._cluster.refresh(missed=True)
             return None, Verdict(refusal.reason, str(refusal)), _REFUSED_SECONDS
         except Conflict as conflict:
@@ -192,7 +192,7 @@ class BackendController:
         except Exception as error:  # a backend may be third-party code; its exceptions must not stop other gangs
             self._metrics.synced(backend.name, "failed")
             message = str(error) if isinstance(error, KubeError) else repr(error)
-            self._tell(gang, "Warning", "BackendFailed", (f"backend {backend.name}: {message}",))
+            self._emit_event(gang, "Warning", "BackendFailed", (f"backend {backend.name}: {message}",))
             return error, Verdict("BackendFailed", f"backend {backend.name}: {message}"), None
         return None, verdict, None
 
@@ -222,7 +222,7 @@ class BackendController:
 
         await for_each(pods, release, at_once=_PODS_AT_ONCE)
 
-    async def _leave(self, gang: PodGang, backend: SchedulerBackend) -> None:
+    async def _delete_other_backends_objects(self, gang: PodGang, backend: SchedulerBackend) -> None:
         """Deletes what backends of this process created for a gang that has another backend now."""
         for other in self._served:
             if other is not backend and self._cluster.owned(gang, other):
@@ -288,11 +288,11 @@ class BackendController:
         except InvalidDuration:
             return _TERMINATION_DELAY_SECONDS
 
-    def _tell(self, gang: PodGang, type_: EventType, reason: str, messages: tuple[str, ...]) -> None:
+    def _emit_event(self, gang: PodGang, type_: EventType, reason: str, messages: tuple[str, ...]) -> None:
         """Sends events; the same text only once."""
-        if self._told.get(gang.key) == messages:
+        if self._last_events.get(gang.key) == messages:
             return
-        self._told[gang.key] = messages
+        self._last_events[gang.key] = messages
         for message in messages:
             self._events.event(gang, type_, reason, message)
 

@@ -84,11 +84,11 @@ class CliqueController(Reconciler[PodClique]):
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
             # A terminating pod is replaced at once: while it exists, its successor can prefer its node.
-            is_going = change.new is not None and change.new.metadata.deletionTimestamp is not None
+            goes = change.new is not None and is_terminating(change.new)
             key = ObjectKey(known.metadata.namespace, reference.name)
             clique = self._cluster.cliques.store.get(key)
             pods = clique.spec.replicas if clique is not None else 0
-            at_once = is_going and pods <= _FEW_PODS
+            at_once = goes and pods <= _FEW_PODS
             self._controller.queue.add_after(key, 0.0 if at_once else gather_seconds(pods, POD_SECONDS))
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
@@ -136,7 +136,7 @@ class CliqueController(Reconciler[PodClique]):
         if gang is None:
             return clique, False, False
         pods = self._cluster.owned(self._cluster.pods, clique)
-        staying = [each for each in pods if not self._cluster.is_going(each)]
+        staying = [each for each in pods if not self._cluster.is_terminating(each)]
         missing = clique.spec.replicas - len(staying)
         if missing > 0:
             await self._pods.create(owner, clique, gang, free_indices(staying, missing))
@@ -166,7 +166,7 @@ class CliqueController(Reconciler[PodClique]):
         if not has_template(owner, clique):
             return clique, False  # the set's controller is about to change it
         pods = self._cluster.owned(self._cluster.pods, clique)
-        step = next_step(clique, pods, self._cluster.is_going, progress.podTemplateHash, self._clock.now())
+        step = next_step(clique, pods, self._cluster.is_terminating, progress.podTemplateHash, self._clock.now())
         clique = replace(clique, status=replace(clique.status, updateProgress=step.progress))
         if step.delete:
             clique = await self._cluster.write_status(stored, clique)

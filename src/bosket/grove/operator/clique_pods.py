@@ -44,8 +44,8 @@ class CliquePods:
 
         left, names = list(indices), list[str]()
         try:
-            # What one meets, all would meet: a few first, then ever more. The backend is asked about each of them: once
-            # the scheduler knows of the gang, pods go without the backend's gate, and nobody has to take it away.
+            # In growing batches, because an API error for one pod would hit all. The backend is asked per pod: once its
+            # gang objects exist, new pods need no backend gate.
             while left:
                 batch, left = left[: len(names) + 1], left[len(names) + 1 :]
                 made = await for_each(list(map(render, batch)), self._cluster.create)

@@ -71,11 +71,13 @@ class Step:
         return not is_updating(self.progress)
 
 
-def next_step(clique: PodClique, pods: Sequence[Pod], is_going: Callable[[Pod], bool], target: str, now: float) -> Step:
+def next_step(
+    clique: PodClique, pods: Sequence[Pod], is_terminating: Callable[[Pod], bool], target: str, now: float
+) -> Step:
     """The next step of a running update; `pods`: all pods of the PodClique."""
     progress = clique.status.updateProgress
     assert progress is not None
-    staying = [each for each in pods if not is_going(each)]
+    staying = [each for each in pods if not is_terminating(each)]
     old = [each for each in staying if template_hash_of(each) != target]
     ready = sorted(filter(_serves, old), key=lambda pod: (pod.metadata.creationTimestamp or "", pod.metadata.name))
     useless = tuple(each for each in old if each not in ready)

@@ -107,7 +107,7 @@ class Cluster:
         """The ClusterTopologyBinding of a set's constraints."""
         return self.bindings.store.get(ObjectKey("", topology_name(owner)))
 
-    def is_going(self, obj: KubeObject) -> bool:
+    def is_terminating(self, obj: KubeObject) -> bool:
         """Whether the object is being deleted, by this process or another."""
         return obj.metadata.deletionTimestamp is not None or obj.metadata.uid in self._going
 
@@ -144,7 +144,7 @@ class Cluster:
             existing = await self.client.get(kind, wanted.metadata.name, wanted.metadata.namespace)
         except NotFound:
             return None
-        if self.is_going(existing):
+        if self.is_terminating(existing):
             return None
         if _controller_uid(existing) == _controller_uid(wanted):
             return existing  # created by us; the watch hasn't shown it yet
@@ -161,7 +161,7 @@ class Cluster:
 
     async def delete(self, obj: KubeObject) -> bool:
         """Deletes this very object (by uid), once; returns whether this call did it."""
-        if self.is_going(obj):
+        if self.is_terminating(obj):
             return False
         meta = obj.metadata
         self._going.add(meta.uid)  # noted before the request, for other controllers that look meanwhile

@@ -103,7 +103,7 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
         await self._delete_replicas(owner, group, by_replica(there), surplus)
         await self._make_cliques(owner, group, by_name(there))
         replicas = by_replica(
-            each for each in self._cluster.owned(self._cluster.cliques, group) if not self._cluster.is_going(each)
+            each for each in self._cluster.owned(self._cluster.cliques, group) if not self._cluster.is_terminating(each)
         )
         if is_group_updating(group.status.updateProgress):
             return None if is_on_delete(owner) else await self._update(owner, group, replicas)
@@ -120,7 +120,7 @@ class GroupController(Reconciler[PodCliqueScalingGroup]):
             for name in group.spec.cliqueNames:
                 template = template_named(owner, name)
                 existing = there.get(clique_name(group.metadata.name, index, name))
-                if template is None or (existing is not None and self._cluster.is_going(existing)):
+                if template is None or (existing is not None and self._cluster.is_terminating(existing)):
                     continue
                 if existing is None:
                     made.append(member_clique(owner, group, index, template, None))

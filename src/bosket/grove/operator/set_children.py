@@ -94,7 +94,7 @@ class SetChildren:
             before = there.get(name)
             if before is None:
                 await self._cluster.create(autoscaler)
-            elif not self._cluster.is_going(before):
+            elif not self._cluster.is_terminating(before):
                 await self._cluster.write(before, autoscaler)
 
     async def keep_cliques(self, owner: PodCliqueSet) -> None:
@@ -115,7 +115,7 @@ class SetChildren:
         await for_each(changed, lambda name: self._keep_clique(owner, there.get(name), wanted[name]))
 
     async def _keep_clique(self, owner: PodCliqueSet, before: PodClique | None, after: PodClique) -> None:
-        if before is not None and (before == after or self._cluster.is_going(before)):
+        if before is not None and (before == after or self._cluster.is_terminating(before)):
             return
         what = f"PodClique {after.key} creation or update failed"
         with reported(self._events, owner, "PodCliqueCreateOrUpdateFailed", "ERR_CREATE_OR_UPDATE_PODCLIQUE", what):
@@ -143,7 +143,7 @@ class SetChildren:
     async def _keep_group(
         self, owner: PodCliqueSet, before: PodCliqueScalingGroup | None, after: PodCliqueScalingGroup
     ) -> None:
-        if before is not None and (before == after or self._cluster.is_going(before)):
+        if before is not None and (before == after or self._cluster.is_terminating(before)):
             return
         what = f"Error creating or updating PodCliqueScalingGroup {after.key}"
         with reported(
@@ -174,6 +174,6 @@ class SetChildren:
         self, informer: Informer[T], owner: PodCliqueSet, name: str, render: Callable[[T | None], T]
     ) -> T:
         existing = informer.store.get(ObjectKey(owner.metadata.namespace, name))
-        if existing is not None and self._cluster.is_going(existing):
+        if existing is not None and self._cluster.is_terminating(existing):
             return existing
         return await self._cluster.ensure(existing, render)

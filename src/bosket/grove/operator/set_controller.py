@@ -136,14 +136,14 @@ class SetController(Reconciler[PodCliqueSet]):
 
     async def _reconcile_live(self, obj: PodCliqueSet) -> float | None:
         if faults := find_faults(obj):
-            await self._complain(obj, "; ".join(faults))
+            await self._report_faults(obj, "; ".join(faults))
             return None  # nothing to try again before the set is changed
         return await super()._reconcile_live(obj)
 
     def _owner_of(self, obj: PodCliqueSet) -> PodCliqueSet | None:
         return obj
 
-    async def _complain(self, owner: PodCliqueSet, faults: str) -> None:
+    async def _report_faults(self, owner: PodCliqueSet, faults: str) -> None:
         """Writes the faults into the set's status, with one event. Existing children stay."""
         if not any(each.description == faults for each in owner.status.lastErrors):
             self._events.event(owner, "Warning", "InvalidPodCliqueSet", faults)

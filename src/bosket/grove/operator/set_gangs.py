@@ -104,7 +104,7 @@ class SetGangs:
     def _is_settled(self, owner: PodCliqueSet, plan: GangPlan) -> bool:
         """Whether the gang is complete and needs no write."""
         existing = self._existing(owner, ObjectKey(owner.metadata.namespace, plan.name))
-        if existing is None or self._cluster.is_going(existing):
+        if existing is None or self._cluster.is_terminating(existing):
             return False
         cliques, pods = self._parts(owner, plan)
         return (
@@ -118,7 +118,7 @@ class SetGangs:
         key = ObjectKey(owner.metadata.namespace, plan.name)
         async with self._locks.hold(key):
             existing = self._existing(owner, key)
-            if existing is not None and self._cluster.is_going(existing):
+            if existing is not None and self._cluster.is_terminating(existing):
                 return _Look(is_whole=False)
             cliques, pods = self._parts(owner, plan)
             wanted = self._wanted(owner, plan, pods, existing)
@@ -143,12 +143,12 @@ class SetGangs:
         """The gang's PodCliques that there are, and stay, by name; and their pods."""
         store, namespace = self._cluster.cliques.store, owner.metadata.namespace
         found = (store.get(ObjectKey(namespace, part.clique)) for part in plan.parts)
-        cliques = by_name(each for each in found if each is not None and not self._cluster.is_going(each))
+        cliques = by_name(each for each in found if each is not None and not self._cluster.is_terminating(each))
         return cliques, {name: self._staying_pods(clique) for name, clique in cliques.items()}
 
     def _staying_pods(self, clique: PodClique) -> list[Pod]:
         pods = self._cluster.owned(self._cluster.pods, clique)
-        return [each for each in pods if not self._cluster.is_going(each)]
+        return [each for each in pods if not self._cluster.is_terminating(each)]
 
     def _wanted(
         self, owner: PodCliqueSet, plan: GangPlan, pods: dict[str, list[Pod]], existing: PodGang | None

@@ -26,7 +26,9 @@ class SetReplicas:
     async def keep(self, owner: PodCliqueSet) -> tuple[PodCliqueSet, float | None]:
         """Terminates replicas where due, and continues an update; returns the seconds until the next look, if any."""
         cliques = by_name(
-            each for each in self._cluster.part_of(self._cluster.cliques, owner) if not self._cluster.is_going(each)
+            each
+            for each in self._cluster.part_of(self._cluster.cliques, owner)
+            if not self._cluster.is_terminating(each)
         )
         groups = by_name(self._cluster.owned(self._cluster.groups, owner))
         breaches = {

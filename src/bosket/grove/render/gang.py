@@ -188,7 +188,8 @@ def pod_gang(
 
 
 def _former_gang(owner: PodCliqueSet, plan: GangPlan, existing: PodGang | None) -> NamespacedName | None:
-    """Whose place the gang should take: its own of before, while the set is updated; else what somebody else says."""
+    """Value of `reuseReservationRef`: the gang itself during a rolling update, otherwise the value another client
+    set."""
     itself = NamespacedName(namespace=owner.metadata.namespace, name=plan.name)
     progress = owner.status.updateProgress
     if existing is not None and progress is not None and progress.updateEndedAt is None:

@@ -246,7 +246,7 @@ def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Pro
             continue
         solution = policy.pruned(job, tables, solution)
         changed = solution.statement.jobs()
-        if solution.is_complete and solution.statement.stands_alone():
+        if solution.is_complete and solution.statement.fits_without_tentative_room():
             solution.statement.commit(cause_of)
             tables.renew(changed)
         else:
@@ -302,7 +302,7 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
             statement.leave_in_effect()
             session.outcome.pass_over(job.job)
         return False
-    if not statement.stands_alone():
+    if not statement.fits_without_tentative_room():
         statement.leave_in_effect()
         return False
     statement.commit(cause_of)

@@ -52,7 +52,7 @@ class Failures:
         self._vain_looks, self._no_search_before = 0, 0.0
         self._investigating = asyncio.Lock()  # placing and searching may fail at the same time
 
-    async def look(self, now: float) -> Snapshot | None:
+    async def take_snapshot(self, now: float) -> Snapshot | None:
         """The newest snapshot; None when none can be taken, whatever is left out."""
         try:
             snapshot = self._state.snapshot(now)
@@ -71,8 +71,8 @@ class Failures:
         return snapshot
 
     async def _left_out_any(self, now: float, error: Exception) -> bool:
-        """Leaves out what the cluster can't be looked at with. What came in lately is suspected first; a search through
-        everything isn't repeated at once when it was in vain."""
+        """Excludes objects that make `snapshot()` raise; returns whether any were found. Tests recently changed objects
+        first, then all; a failed full search is repeated only after a back-off."""
         if self._feed.leave_out_latest(now, error):
             return True
         if now < self._no_search_before:

@@ -416,7 +416,7 @@ class Statement:
         for job in self.jobs():
             job.evictions_are_final()
 
-    def stands_alone(self) -> bool:
+    def fits_without_tentative_room(self) -> bool:
         """Whether the placements of this statement fit without the room that other statements left in effect.
 
         Nobody gets such room in the end. Extras of a gang whose minimum was left in effect would wait for pods without

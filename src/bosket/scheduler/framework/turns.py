@@ -17,7 +17,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import ROOT, QueueRow
 from bosket.scheduler.model.resource import QueueAmounts
 
-#: Of a queue: its account and what the first that waits in it would change, and what it is compared by on that account.
+#: Cached rank of a queue: (allocated amounts, change by its first item, sort key).
 Ranked = tuple[QueueAmounts | None, tuple[QueueAmounts, QueueAmounts] | None, tuple[Any, ...]]
 
 

@@ -22,7 +22,7 @@ from bosket.scheduler.io.status_writer import PendingWrite, StatusWriter
 from bosket.scheduler.io.waiting_reports import WaitingReports
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleGang, Waiting
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.proposal import stands_alike
+from bosket.scheduler.model.proposal import is_unchanged
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_USED, TaskStatus
 from bosket.scheduler.options import Options
@@ -114,7 +114,7 @@ class Applier:
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
         for _, group in groupby(decisions.lasting_binds, key=_job_key):
             binds = list(group)
-            if await self._slices.pause() and not all(stands_alike(each.task, self._find) for each in binds):
+            if await self._slices.pause() and not all(is_unchanged(each.task, self._find) for each in binds):
                 continue
             for bind in binds:
                 self._status.forget(("Pod", bind.task.key))

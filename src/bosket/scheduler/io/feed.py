@@ -115,7 +115,7 @@ class Feed:
             await wait()
         self._is_synced = True
         try:
-            for _ in self._state.settling():
+            for _ in self._state.warm_up():
                 await asyncio.sleep(0)
         except Exception:  # the first cycle looks for the culprit
             _log.debug("the state can't be prepared before the first snapshot", exc_info=True)

@@ -128,8 +128,8 @@ class _Unchanged:
     def all_of(self, finding: _Finding) -> bool:
         """Whether the jobs, the nodes where there is to be room, and what the jobs' queues hold, are as they were.
 
-        Other queues may have changed: what they hold has no part in what these may take from each other, but for sums
-        further up the tree, which are as good as they were a moment ago.
+        Changes in other queues are ignored: they affect only the sums of ancestor queues, and slightly outdated sums
+        are acceptable.
         """
         if self._before is self._after:
             return True
@@ -191,7 +191,7 @@ def _stand(task: Task) -> tuple[object, ...]:
 _ON_NODE = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
-def stands_alike(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
+def is_unchanged(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
     """Whether the task is unchanged since the decision; `find` returns a pod's present task."""
     found = find(task.key)
     return found is task or (found is not None and _stand(found) == _stand(task))
@@ -205,7 +205,7 @@ def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None])
     """
     outdated: set[ObjectKey] = set()
     for each in decisions.operations:
-        if not stands_alike(each.task, find):
+        if not is_unchanged(each.task, find):
             outdated.add(each.job.key)
     if not outdated:
         return decisions, 0

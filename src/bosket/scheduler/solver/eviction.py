@@ -123,7 +123,8 @@ class _Step:
         return []
 
     def _all_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
-        """Nobody where somebody of it stays, who would be left without the others."""
+        """All tasks of the sub-group; empty if one of its tasks can't be evicted, because a partial gang would
+        remain."""
         if any(self._staying[pod_set.name] for pod_set in subgroup.pod_sets()):
             return []
         return [task for pod_set in subgroup.pod_sets() for task in self._last_first(pod_set)]

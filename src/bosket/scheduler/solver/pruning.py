@@ -159,8 +159,8 @@ class _Pruning:
         return False
 
     def _is_leaner(self, found: Solution) -> bool:
-        """Whether some stay, and nobody goes instead or for good who would only have moved: the order of jobs says who
-        keeps a place."""
+        """True if `found` displaces a strict subset of the tasks that the best solution displaces and, per job, evicts
+        no more tasks without a new place."""
         return found.is_complete and found.gone < self._best.gone and found.lost <= self._best.lost
 
 

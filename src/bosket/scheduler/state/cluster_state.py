@@ -53,7 +53,7 @@ from bosket.scheduler.state.tasks import Tasks
 from bosket.scheduler.state.topologies import Topologies
 from bosket.scheduler.state.volumes.volumes import Volumes
 
-#: Jobs and nodes per slice of `settling`: a few milliseconds of work.
+#: Jobs and nodes per slice of `warm_up`: a few milliseconds of work.
 _JOBS_AT_ONCE = _NODES_AT_ONCE = 500
 
 
@@ -327,7 +327,7 @@ class ClusterState:
         )
         return self._last
 
-    def settling(self) -> Iterator[None]:
+    def warm_up(self) -> Iterator[None]:
         """Does the work of the next snapshot in slices: after the first lists it is a lot. The caller lets other tasks
         run between the slices. Raises what `snapshot` would raise."""
         self._tasks.look_again()

@@ -124,7 +124,7 @@ class TaskReader:
         return self._latest_group
 
 
-def stand_alike(before: Task | None, after: Task | None) -> bool:
+def tasks_equal(before: Task | None, after: Task | None) -> bool:
     """Whether two tasks of the same pod are equal, so that nothing needs to be recomputed."""
     if before is None or after is None:
         return before is after

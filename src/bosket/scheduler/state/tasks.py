@@ -34,7 +34,7 @@ from bosket.scheduler.state.own.pod_backoff import PodBackoffs
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.pod_mixes import PodMixes
 from bosket.scheduler.state.pod_selectors import PodSelectors
-from bosket.scheduler.state.task_reader import Surroundings, TaskReader, UncountablePod, stand_alike
+from bosket.scheduler.state.task_reader import Surroundings, TaskReader, UncountablePod, tasks_equal
 from bosket.scheduler.state.volumes.attachments import Attachments
 from bosket.scheduler.state.volumes.volumes import Volumes
 
@@ -164,7 +164,7 @@ class Tasks:
             key = dirty.pop()
             pod, before = self.pods.get(key), self._tasks.get(key)
             task = self._read(key, pod, before) if pod is not None else None
-            if not stand_alike(before, task):
+            if not tasks_equal(before, task):
                 self._set(key, before, task)
 
     def let_time_pass(self, now: float) -> None:

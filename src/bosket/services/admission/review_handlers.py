@@ -84,7 +84,7 @@ def complete_pod(request: AdmissionRequest, options: Options, namespace: Mapping
 
 
 def check_pod(request: AdmissionRequest, rules: PodRules) -> Verdict:
-    """Whether a pod may be as it is, or become so."""
+    """Validates the creation or update of a pod."""
     new = _decode(request.object, Pod)
     if isinstance(new, Verdict):
         return new
