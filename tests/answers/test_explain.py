@@ -6,7 +6,7 @@ import pytest
 from benchmarks.explain_cases import case
 from bosket.api.object import ObjectKey, OwnerReference
 from bosket.scheduler.answers.cluster import Cluster
-from bosket.scheduler.answers.explain import UnknownJob, explain, find_job
+from bosket.scheduler.answers.explain import UnknownJob, explain, explain_as_written, find_job
 from bosket.scheduler.answers.explanation import Explanation
 from bosket.scheduler.answers.trial import start_of
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
@@ -114,6 +114,13 @@ def test_pods_and_workloads_are_found_by_name() -> None:
     assert find_job(asked, ObjectKey("default", "a-0")) == ObjectKey("default", "a")
     with pytest.raises(UnknownJob, match="there is default/a"):
         find_job(asked, ObjectKey("elsewhere", "a"))
+
+
+def test_without_a_decision_a_job_whose_pods_end_still_runs_and_has_no_verdict() -> None:
+    going = pod("going").gpu(2).of_group("old").running_on("n").being_deleted_at(NOW).build()
+    answer = explain_as_written(cluster(queue("q"), node("n"), pod_group("old"), going), ObjectKey("default", "old"))
+    assert answer.job.state == "running"
+    assert (answer.verdict, answer.reason.code, answer.complete) == (None, "", False)
 
 
 def test_a_question_leaves_the_cluster_as_it_was() -> None:

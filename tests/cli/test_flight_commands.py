@@ -102,6 +102,27 @@ def test_a_period_is_exported_as_a_file_for_each_cycle_that_decided(
     assert out(capsys) == f"{folder}: 2 snapshots\n"
 
 
+def test_what_a_search_places_is_no_decision_in_the_list_nor_in_the_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RecordedRun(tmp_path / "recording", *SCENE)
+    assert run.cycle(NOW, kind="search").outcome
+    run.cycle(NOW + 60)
+    run.recorder.close()
+    assert main(["record", "list", str(tmp_path / "recording"), "--json"]) == 0
+    assert [each["cycle"] for each in json.loads(out(capsys))["decisions"]] == [2]
+    assert main(["record", "export", str(tmp_path / "recording"), "--from", format_time(NOW), "-o", str(tmp_path)]) == 0
+    (file,) = tmp_path.glob("*.zip")
+    assert file.stem.endswith("-2")
+
+
+def test_only_their_owner_reads_exported_files(recording: Path, tmp_path: Path) -> None:
+    assert main(["record", "export", str(recording), "-o", str(tmp_path / "night.zip")]) == 0
+    assert main(["record", "export", str(recording), "--from", format_time(NOW), "-o", str(tmp_path / "night")]) == 0
+    files = [tmp_path / "night.zip", *(tmp_path / "night").iterdir()]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
 def test_everyday_commands_show_the_cluster_as_it_was(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

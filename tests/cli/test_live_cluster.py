@@ -13,7 +13,7 @@ import pytest
 
 from bosket.api.core import ConfigMap, Node
 from bosket.api.kai import Config, Queue, SchedulingShard
-from bosket.api.kai.shard import PlacementStrategy, SchedulingShardSpec
+from bosket.api.kai.shard import PlacementStrategy, SchedulingShardSpec, UsageDBConfig
 from bosket.api.keys import NODE_POOL_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.cli.cluster_source import SourceFlags, open_cluster
@@ -51,7 +51,7 @@ async def test_without_a_shard_it_is_read_as_by_a_scheduler_with_defaults() -> N
     async with cluster() as client:
         await client.create(node("n"))
         found = await read_cluster(client)
-        assert (found.unread, found.namespace, found.problem) == ({}, "", "")
+        assert (found.unread, found.namespace, found.problems) == ({}, "", ())
         assert found.recorded.parameters.scheduler_name == "kai-scheduler"
         assert {each.key.name for each in found.recorded.objects["nodes"]} == {"n"}
 
@@ -83,7 +83,7 @@ async def test_settings_of_the_shard_are_those_of_the_decisions() -> None:
             )
         )
         found = await read_cluster(client, interpret=lambda arguments: interpret("scheduler", arguments))
-        assert found.problem == ""
+        assert found.problems == ()
         assert any(choice.name == "gpuspread" for choice in found.recorded.configuration.plugins)
         assert found.recorded.configuration.settings.max_consolidation_preemptees == 3
         assert found.recorded.parameters.full_hierarchy_fairness is False
@@ -93,8 +93,9 @@ async def test_arguments_that_cannot_be_followed_are_told_and_cost_nothing_else(
     async with cluster() as client:
         await client.create(shard("default", args={"max-consolidation-preemptees": "many"}))
         found = await read_cluster(client, interpret=lambda arguments: interpret("scheduler", arguments))
-        assert found.problem.startswith("SchedulingShard default: spec.args is not followed: ")
-        assert "many" in found.problem
+        (problem,) = found.problems
+        assert problem.startswith("SchedulingShard default: spec.args is not followed: ")
+        assert "many" in problem
         assert found.recorded.objects["queues"]
 
 
@@ -130,8 +131,13 @@ async def test_a_command_reads_the_cluster_of_its_kubeconfig(
 ) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     async with cluster(kubeconfig) as client:
-        await client.create(shard("default", args={"max-consolidation-preemptees": "many"}))
+        usage = UsageDBConfig(clientType="prometheus", connectionString="http://p:9090")
+        await client.create(shard("default", args={"max-consolidation-preemptees": "many"}, usageDBConfig=usage))
         source = await asyncio.to_thread(open_cluster, SourceFlags(kubeconfig=kubeconfig, namespace="ml"))
         assert (source.is_live, source.namespace, source.is_limited) == (True, "ml", False)
         assert "team" in source.cluster.snapshot().queues.rows
-        assert "spec.args is not followed" in capsys.readouterr().err
+        complaints = capsys.readouterr().err
+        assert "spec.args is not followed" in complaints
+        assert "spec.usageDBConfig is not followed: what queues used in the past is not known here" in complaints
+        await asyncio.to_thread(open_cluster, SourceFlags(kubeconfig=kubeconfig), is_known=True)
+        assert capsys.readouterr().err == ""

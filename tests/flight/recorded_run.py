@@ -10,6 +10,7 @@ from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.recording.flight.frames import CycleKind
 from bosket.scheduler.recording.flight.recorder import FlightRecorder
 from bosket.scheduler.recording.flight.writer import Bounds, FlightWriter
 from bosket.scheduler.state.cluster_state import ClusterState
@@ -30,10 +31,10 @@ class RecordedRun:
         for each in objects:
             self.state.put(each)
 
-    def cycle(self, now: float, configuration: Configuration = CONFIGURATION) -> Decisions:
+    def cycle(self, now: float, configuration: Configuration = CONFIGURATION, kind: CycleKind = "whole") -> Decisions:
         """One cycle; nothing is carried out."""
         snapshot = replace(self.state.snapshot(now), now=now)
-        number = self.recorder.begin(snapshot, configuration, "whole")
+        number = self.recorder.begin(snapshot, configuration, kind)
         decisions = decide(snapshot, configuration)
         self.recorder.end(number, decisions)
         return decisions

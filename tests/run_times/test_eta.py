@@ -189,6 +189,7 @@ def test_the_command_answers_about_a_snapshot_file(tmp_path: Path, capsys: pytes
     assert main(["eta", "x", "--snapshot", str(file)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("default/x starts in about 5h, at ")
+    assert " in 8 of 10 simulated futures." in text
     assert "waits for default/a, which ends at about " in text
     assert main(["eta", "nobody", "--snapshot", str(file)]) == 1
 

@@ -78,8 +78,9 @@ class Source:
     unserved: frozenset[str] = frozenset()  #: kinds that the cluster doesn't know
 
 
-def open_cluster(flags: SourceFlags | None) -> Source:
-    """The cluster that the flags name; tells on standard error what of it can't be read."""
+def open_cluster(flags: SourceFlags | None, *, is_known: bool = False) -> Source:
+    """The cluster that the flags name; tells on standard error what of it can't be read or followed. `is_known`: of a
+    live one that was told already."""
     from bosket.scheduler.answers.cluster import Cluster
 
     flags = flags or SourceFlags()
@@ -89,10 +90,11 @@ def open_cluster(flags: SourceFlags | None) -> Source:
         _warn_of_missing(cluster)
         return Source(cluster, flags.namespace or "default", is_live=False)
     live, namespace = asyncio.run(_read(flags))
-    if live.problem:
-        complain(live.problem)
-    cluster = Cluster(live.recorded, report=complain)
-    _warn_of_missing(cluster)
+    cluster = Cluster(live.recorded, report=None if is_known else complain)
+    if not is_known:
+        for problem in live.problems:
+            complain(problem)
+        _warn_of_missing(cluster)
     return Source(
         cluster,
         namespace,

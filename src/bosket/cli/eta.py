@@ -99,7 +99,7 @@ def _print(job: str, estimate: StartEstimate, now: float, shown: Mapping[ObjectK
     low, middle, high = (_clock(now + each, now) for each in estimate.wait)
     say(
         f"{job} starts in about {duration(estimate.wait.middle)}, at {middle}; "
-        f"between {low} and {high} in 8 of 10 cases."
+        f"between {low} and {high} in 8 of 10 simulated futures."
     )
     learned = f", learned from {estimate.samples} jobs that have ended" if estimate.basis == "learned" else ""
     say(f"Run times are {estimate.basis}{learned}; jobs that arrive later aren't foreseen.")

@@ -14,6 +14,7 @@ from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.recorded_moment import open_recording, parse_moment
 
 if TYPE_CHECKING:
+    from bosket.scheduler.recording.flight.frames import Outcome
     from bosket.scheduler.recording.flight.reader import FlightRecording, Moment
 
 #: So many of the latest cycles are listed, unless all are asked for.
@@ -127,6 +128,11 @@ def record_export(
     flush_line(f"{target}: {count} snapshots")
 
 
+def decided(kind: str, outcome: Outcome) -> tuple[int, int]:
+    """Pods that a cycle of this kind bound and evicted. A search places, too; only its evictions are carried out."""
+    return len(outcome.binds) if kind in ("whole", "place") else 0, len(outcome.evictions)
+
+
 def _summary(recording: FlightRecording, since: float) -> dict[str, Any]:
     from bosket.scheduler.recording.flight.reader import Moment
 
@@ -140,12 +146,11 @@ def _summary(recording: FlightRecording, since: float) -> dict[str, Any]:
             times[each.run, each.cycle.number] = last, each.cycle.kind
         elif (began := times.pop((each.run, each.outcome.number), None)) is not None:
             outcome, (then, kind) = each.outcome, began
-            # A search places, too, but only what it evicts is carried out.
-            binds = len(outcome.binds) if kind in ("whole", "place") else 0
-            if binds or outcome.evictions:
-                evictions = len(outcome.evictions)
-                decided = {"time": then, "cycle": outcome.number, "kind": kind, "binds": binds, "evictions": evictions}
-                decisions.append(decided)
+            binds, evictions = decided(kind, outcome)
+            if binds or evictions:
+                decisions.append(
+                    {"time": then, "cycle": outcome.number, "kind": kind, "binds": binds, "evictions": evictions}
+                )
     files = recording.files()
     size = sum(path.stat().st_size for path in files)
     folder = str(recording.folder)
@@ -165,15 +170,16 @@ def _deciding(recording: FlightRecording, since: float, until: float) -> Iterato
             waiting[each.run, each.cycle.number] = each
             continue
         found = waiting.pop((each.run, each.outcome.number), None)
-        if found is not None and (each.outcome.binds or each.outcome.evictions):
+        if found is not None and any(decided(found.cycle.kind, each.outcome)):
             yield found
 
 
 def _write(path: Path, moment: Moment) -> None:
+    from bosket.cli.local_page import write_answer
     from bosket.scheduler.recording.writer import zipped
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(zipped(moment.recorded))
+    write_answer(path, zipped(moment.recorded))
 
 
 def _count(number: int) -> str:

@@ -78,7 +78,7 @@ def _frame(flags: SourceFlags, *, says_unknown: bool = True) -> Frame:
     from bosket.scheduler.answers.queue_view import queue_report
     from bosket.tools.history import history
 
-    at, happened = open_cluster(flags), open_history(flags)
+    at, happened = open_cluster(flags, is_known=not says_unknown), open_history(flags)
     if says_unknown:
         say_what_is_unknown(at)
     cluster, is_known = at.cluster, can_decide(at.unread)

@@ -24,6 +24,7 @@ from bosket.kube.codec import Kind, metadata_of
 from bosket.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from bosket.runtime.concurrent import for_each
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.io.memory_store import MEMORY, config_map_name
 from bosket.scheduler.options import Options as SchedulerOptions
@@ -74,7 +75,7 @@ class LiveCluster:
     #: the one namespace to which the reader's rights are limited; empty where the whole cluster was read
     namespace: str = ""
     unserved: frozenset[str] = frozenset()  #: kinds that the cluster doesn't know
-    problem: str = ""  #: what of the shard's settings can't be followed
+    problems: tuple[str, ...] = ()  #: what of the shard's settings isn't followed, a sentence each
 
 
 #: The options of a scheduler that is started with these arguments; None for its default ones. Raises ValueError.
@@ -111,6 +112,7 @@ async def read_cluster(
         node_pool=chosen.spec.partitionLabelValue,
         access_control=common.access_control,
     )
+    problems = tuple(filter(None, (problem, _unknown_usage(chosen, configuration))))
     recorded = Recorded(
         configuration=configuration,
         parameters=parameters_of(options, configuration.settings),
@@ -121,7 +123,7 @@ async def read_cluster(
     if memory is not NO_MEMORY:
         recorded = _with_memory(recorded, memory)
     limited_to = namespace if reader.is_limited else ""
-    return LiveCluster(recorded, reader.unread, limited_to, frozenset(reader.unserved), problem)
+    return LiveCluster(recorded, reader.unread, limited_to, frozenset(reader.unserved), problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,16 @@ def _scheduler_options(shard: SchedulingShard, interpret: Interpreter | None) ->
     except ValueError as error:
         return SchedulerOptions(), f"SchedulingShard {shard.metadata.name}: spec.args is not followed: {error}"
     return options if isinstance(options, SchedulerOptions) else SchedulerOptions(), ""
+
+
+def _unknown_usage(shard: SchedulingShard, configuration: Configuration) -> str:
+    """What is said where fair shares rest on a database, which often only the scheduler can reach."""
+    if configuration.usage_db is None:
+        return ""
+    return (
+        f"SchedulingShard {shard.metadata.name}: spec.usageDBConfig is not followed: what queues used in the past is "
+        "not known here, so fair shares and who goes first may differ from the scheduler's"
+    )
 
 
 async def _memory(client: Client, lease: str) -> Memory:

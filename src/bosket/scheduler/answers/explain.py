@@ -134,14 +134,17 @@ def explain(
 
 
 def explain_as_written(cluster: Cluster, key: ObjectKey) -> Explanation:
-    """What the scheduler has written about the job, for readers who may not see all that a decision needs."""
+    """What the scheduler has written about the job, for readers who may not see all that a decision needs: without a
+    verdict, which nothing that is written tells for certain. Raises `UnknownJob`."""
     row = next(
         (each for each in job_rows(cluster.snapshot(), None, cluster.now) if (each.namespace, each.name) == key), None
     )
     if row is None:
         raise _not_ours(key)
+    # Pods that end still hold their places.
+    state: State = "running" if row.state == "ending" else row.state
     return Explanation(
-        job=JobSummary(key.namespace, key.name, row.queue, row.priority, row.state, row.workload),
+        job=JobSummary(key.namespace, key.name, row.queue, row.priority, state, row.workload),
         verdict=None,
         sentence=row.sentence or "the scheduler has written nothing about it",
         reason=Reason(row.reason, "order"),

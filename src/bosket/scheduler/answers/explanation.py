@@ -13,7 +13,7 @@ from bosket.scheduler.answers.answer import Reason
 from bosket.scheduler.answers.change import ObjectPatch
 
 Verdict = Literal["never", "not-now", "waiting-for-termination", "next-cycle", "running"]
-State = Literal["pending", "running", "pipelined", "evicted", "ending", "finished"]
+State = Literal["pending", "running", "pipelined", "evicted", "finished"]
 Actor = Literal["user", "queue-admin", "cluster-admin", "time"]
 
 
