@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from bosket.cli.main import main
+from tests.cli.everyday import HOSTILE, as_terminal, controls
 
 HEALTHY = {
     "apiVersion": "scheduling.run.ai/v2",
@@ -38,6 +39,21 @@ def test_a_healthy_cluster_ends_with_0(healthy: Path, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "nothing is wrong"
     assert "not checked: deployments (there is no Deployment, SchedulingShard, Config to read)" in lines
+
+
+@pytest.mark.parametrize("columns", [None, 80])
+def test_escape_sequences_in_findings_do_not_reach_the_terminal(
+    columns: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "hostile.yaml"
+    hostile = {**ORPHAN, "spec": {**HEALTHY["spec"], "parentQueue": HOSTILE}}  # type: ignore[dict-item]
+    file.write_text(yaml.safe_dump_all([HEALTHY, hostile]))
+    if columns is not None:
+        as_terminal(monkeypatch, columns, colour=False)
+    assert main(["doctor", str(file)]) == 1
+    text = capsys.readouterr().out
+    assert "there is no queue" in text
+    assert not controls(text)
 
 
 def test_errors_end_with_1_and_each_has_a_line(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:

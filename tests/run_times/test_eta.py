@@ -29,6 +29,7 @@ from bosket.tools.simulate.trace.job import TraceJob, with_limits
 from bosket.tools.simulate.trace.policy import Policy, configuration_of
 from bosket.tools.simulate.trace.run import replay
 from tests.backfill.scene import HOUR, backfilling, timed
+from tests.cli.everyday import HOSTILE, controls, owned
 
 ALLOCATE = configured("allocate")
 SCENE = [
@@ -192,6 +193,16 @@ def test_the_command_answers_about_a_snapshot_file(tmp_path: Path, capsys: pytes
     assert " in 8 of 10 simulated futures." in text
     assert "waits for default/a, which ends at about " in text
     assert main(["eta", "nobody", "--snapshot", str(file)]) == 1
+
+
+def test_what_owners_are_called_is_printed_as_plain_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "snapshot.zip"
+    state = state_of([*SCENE, *owned(timed("x", hours=1), f"[/bold]{HOSTILE}")])
+    file.write_bytes(zipped(take(state, StateOptions(), ALLOCATE, NOW)))
+    assert main(["eta", "x", "--snapshot", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("default/[/bold]?]0;owned?")
+    assert not controls(text)
 
 
 @pytest.mark.parametrize("command", ["eta", "explain"])

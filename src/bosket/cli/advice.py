@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.markup import escape
 from rich.padding import Padding
 
-from bosket.cli.output import table
+from bosket.cli.output import printable, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,11 +32,12 @@ class Advice(NamedTuple):
 def print_table(console: Console, columns: Sequence[str], advice: Iterable[Advice]) -> None:
     """A row for each."""
     rows = [(*each[:4], f"{each.remedy}: {each.command}".removeprefix(": ").removesuffix(": ")) for each in advice]
-    console.print(table("", columns, [tuple(map(escape, row)) for row in rows]))
+    console.print(table("", columns, rows))
 
 
 def print_block(console: Console, each: Advice, styles: Mapping[str, str], call: str) -> None:
     """What, where and why in lines of their own, beside the word; `call` stands before the remedy."""
+    each = Advice(*map(printable, each))
     style, indent = styles[each.word], max(map(len, styles)) + 2
     console.print(
         f"[{style}]{each.word:<{indent}}[/{style}][bold]{escape(each.object)}[/bold]  [dim]{escape(each.field)}[/dim]"

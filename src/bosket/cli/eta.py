@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.cluster_source import SourceFlags, open_cluster, require_whole_cluster
 from bosket.cli.explain import key_of
-from bosket.cli.output import CommandError, Flag, UsageError, flush_line, stdout
+from bosket.cli.output import CommandError, Flag, UsageError, flush_line, printable, stdout
 from bosket.cli.quantity_text import duration
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ def answer(estimate: StartEstimate, now: float) -> dict[str, Any]:
 
 
 def _print(job: str, estimate: StartEstimate, now: float, shown: Mapping[ObjectKey, str]) -> None:
-    say = stdout().print
+
+    def say(text: str) -> None:
+        stdout().print(printable(text), markup=False)
+
     if estimate.wait is None:
         text = "has started already." if estimate.verdict == "running" else "starts at a time that nobody knows."
         say(f"{job} {text}")

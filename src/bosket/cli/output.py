@@ -78,6 +78,7 @@ def table(
     """A table for `stdout()`; the columns in `numbers` are aligned to the right, those in `texts` may be wrapped."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     terminal = is_terminal()
     made = Table(
@@ -97,7 +98,7 @@ def table(
             overflow="fold" if column in texts else "ellipsis",
         )
     for row in rows:
-        made.add_row(*map(printable, row))
+        made.add_row(*(Text(printable(cell)) for cell in row))
     return made
 
 
