@@ -45,7 +45,7 @@ _GROUPS: Final = {
     ),
     "Try things out": ("demo", "up", "repair", "example", "simulate"),
     "Install and run": ("run", "crds", "manifests", "doctor", "migrate"),
-    "Record and replay": ("snapshot", "record", "replay", "diff", "profile"),
+    "Record and replay": ("snapshot", "record", "replay", "diff", "ledger", "profile"),
     "This program": ("completion", "version", "--help", "--version"),
 }  # fmt: skip
 
@@ -185,6 +185,13 @@ _add_command(
     "Show what is different between two moments of a recording, or two snapshots: queues, nodes, jobs, use.",
     "bosket diff 18:00 08:00                  # since yesterday evening",
     "bosket diff monday.zip tuesday.zip --json | jq .jobs",
+)
+_add_command(
+    "bosket.cli.ledger:ledger",
+    "Show where the GPU hours went: used, held, idle, down; deserved, borrowed, lent, lost.",
+    "bosket ledger --from 7d",
+    "bosket ledger --from 7d --by user",
+    "bosket ledger kubeconfig.recording --from 18:00 --to 08:00 --csv > night.csv",
 )
 _add_command(
     "bosket.cli.topology:topology",
