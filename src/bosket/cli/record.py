@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from bosket.cli.output import CommandError, Flag, UsageError, flush_line, stdout, table
 from bosket.cli.path import FilePath, OptionalFilePath
-from bosket.cli.recorded_moment import open_recording, parse_moment
+from bosket.cli.recorded_moment import clock, open_recording, parse_moment
 
 if TYPE_CHECKING:
     from bosket.scheduler.recording.flight.frames import Outcome
@@ -61,12 +61,12 @@ def record_list(
         flush_line(msgspec.json.encode(found).decode())
         return
     flush_line(
-        f"{found['cycles']} cycles from {_clock(found['first'])} to {_clock(found['last'])}, {len(listed)} of them "
+        f"{found['cycles']} cycles from {clock(found['first'])} to {clock(found['last'])}, {len(listed)} of them "
         f"decided something; {found['files']} files, {found['bytes'] / (1 << 20):.1f} MiB"
     )
     if shown:
         rows = [
-            (_clock(each["time"]), str(each["cycle"]), each["kind"], *map(_count, (each["binds"], each["evictions"])))
+            (clock(each["time"]), str(each["cycle"]), each["kind"], *map(_count, (each["binds"], each["evictions"])))
             for each in shown
         ]
         title = f"Cycles ({len(shown)} of {len(listed)})" if len(shown) < len(listed) else f"Cycles ({len(shown)})"
@@ -113,7 +113,7 @@ def record_export(
         moment = recording.at(parse_moment(at, now) if at is not None else now)
         path = output or Path("snapshot.zip")
         _write(path, moment)
-        flush_line(f"{path}: the cluster at {_clock(moment.cycle.time)}, as cycle {moment.cycle.number} saw it")
+        flush_line(f"{path}: the cluster at {clock(moment.cycle.time)}, as cycle {moment.cycle.number} saw it")
         flush_line(f"try: bosket replay {path}")
         return
     since = parse_moment(from_, now, "--from") if from_ is not None else 0.0
@@ -184,10 +184,6 @@ def _write(path: Path, moment: Moment) -> None:
 
 def _count(number: int) -> str:
     return str(number) if number else ""
-
-
-def _clock(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _stamp(seconds: float) -> str:

@@ -43,6 +43,11 @@ def parse_moment(text: str, now: float, option: str = "--at") -> float:
         ) from None
 
 
+def clock(seconds: float) -> str:
+    """A moment as people read it, in local time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
 def open_recording(folder: Path | None, kubeconfig: Path | None = None, shard: str = "") -> FlightRecording:
     """The recording in the folder, or in the one that `bosket up` keeps beside the kubeconfig."""
     from bosket.scheduler.recording.flight.frames import SUFFIX

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bosket.cli.output import CommandError, flush_line
-from bosket.cli.recorded_moment import open_recording
+from bosket.cli.recorded_moment import clock, open_recording
 
 if TYPE_CHECKING:
     from bosket.scheduler.answers.flight_replay import Replayed
@@ -35,7 +35,7 @@ def replay_recording(folder: Path, shard: str, *, json: bool) -> int:
             break
         if sys.stderr.isatty() and time.monotonic() - shown > _PROGRESS_SECONDS:
             shown = time.monotonic()
-            sys.stderr.write(f"\r{replay.replayed} cycles, up to {_clock(last)} ")
+            sys.stderr.write(f"\r{replay.replayed} cycles, up to {clock(last)} ")
             sys.stderr.flush()
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
@@ -55,13 +55,11 @@ def replay_recording(folder: Path, shard: str, *, json: bool) -> int:
         return DIFFERENT if found is not None else 0
     if found is None:
         more = f"; {replay.left_out} others can't be replayed" if replay.left_out else ""
-        flush_line(
-            f"{replay.replayed} cycles from {_clock(first)} to {_clock(last)}: each decided the same again{more}"
-        )
+        flush_line(f"{replay.replayed} cycles from {clock(first)} to {clock(last)}: each decided the same again{more}")
         return 0
     then, cycle = found.then, found.moment.cycle
     flush_line(
-        f"cycle {cycle.number} at {_clock(cycle.time)} comes out differently, after {replay.replayed - 1} that are the "
+        f"cycle {cycle.number} at {clock(cycle.time)} comes out differently, after {replay.replayed - 1} that are the "
         f"same: then {len(then.binds)} pods were bound and {len(then.evictions)} evicted, now "
         f"{len(found.decisions.lasting_binds)} and {len(found.decisions.lasting_evictions)}"
     )
@@ -90,7 +88,3 @@ def _lines(found: Replayed) -> list[str]:
     now |= {f"evict {each.task.key} by {each.action}" for each in found.decisions.lasting_evictions}
     lines = [f"then: {each}" for each in sorted(then - now)] + [f"now:  {each}" for each in sorted(now - then)]
     return lines or ["the same pods; what is reported about jobs that wait differs"]
-
-
-def _clock(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

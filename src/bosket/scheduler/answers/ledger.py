@@ -95,10 +95,6 @@ class Ledger:
             self._rates = _Rates(snapshot, self._cluster)
             self._count_lost(each.cycle.time)
 
-    def end(self, time: float) -> None:
-        """The cluster was as the last cycle saw it until then."""
-        self._count_until(time)
-
     def _count_until(self, time: float) -> None:
         now = round(max(self._since, min(time, self._until)) * _MICROS)
         began = self._counted

@@ -111,8 +111,7 @@ class FlightWriter:
         self._unsynced_since: float | None = None
         #: whether the next cycle must begin with everything; read and written by both threads
         self.needs_keyframe = True
-        self.written_bytes = self.written_cycles = self.failures = 0  #: so far
-        self.cpu_seconds = 0.0  #: of the thread so far
+        self.written_bytes = 0  #: so far
 
     # Called by the scheduler
 
@@ -162,7 +161,6 @@ class FlightWriter:
                 while True:
                     items.append(self._queue.get_nowait())
             self._write_items([each for each in items if not isinstance(each, threading.Event | None)])
-            self.cpu_seconds = time.thread_time()
             for each in items:
                 if isinstance(each, threading.Event):
                     self._hurry.clear()
@@ -196,7 +194,6 @@ class FlightWriter:
     def _record(self, item: tuple[Cycle, Sequence[Change]] | Decided) -> Record:
         if isinstance(item, Decided):
             return _outcome(item)
-        self.written_cycles += 1
         return self._with_changes(*item)
 
     def _begin_file(self, recorded: Recorded) -> None:
@@ -289,7 +286,6 @@ class FlightWriter:
             left += sizes[path].st_size
 
     def _give_up(self, why: str) -> None:
-        self.failures += 1
         self._not_before = self._monotonic() + PAUSE_SECONDS
         self.needs_keyframe = True
         file, self._file = self._file, None
